@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks of a node that are listed at a time.
 const HELD_AT_ONCE: usize = 1_024;
 
-/// Why a row that others name, and that is not there, is damage.
+/// Reason why a missing row that other rows name is damage.
 pub(crate) const MISSING: &str = "other rows name it, and it is missing";
 
 impl Catalog {
@@ -157,7 +157,7 @@ impl Catalog {
     }
 }
 
-/// What is known of a block, and of its stripe, without counting on copies that cannot be read now.
+/// Returns the placement of a block and its stripe without copies that cannot be read now.
 fn without(unread: &Unread, mut placed: Placement) -> Placement {
     if unread.is_empty() {
         return placed;

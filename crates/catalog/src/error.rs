@@ -48,7 +48,7 @@ pub enum CatalogError {
     NoRoom {
         /// Free bytes on the disk.
         free_bytes: u64,
-        /// Free bytes that a change needs.
+        /// Free bytes that a change requires.
         least_bytes: u64,
     },
     /// What may only be done with a catalog all of whose file was checked.

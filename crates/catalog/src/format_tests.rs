@@ -316,7 +316,7 @@ fn put_latest(txn: &Change<'_>) -> Result<()> {
     txn.put(&10, &JobRow::Compact(compaction))
 }
 
-/// What has come since version 8 was written first. No row of it was there before.
+/// Writes the kinds of rows that were added to version 8 after its first release.
 fn put_orders(txn: &Change<'_>) -> Result<()> {
     let JobRow::RecoverNodes(how) = recovery(Assign::MPpr) else { unreachable!("it is one") };
     txn.put(&NodeId(7), &OrderRow { how, is_stopped: true })?;

@@ -148,7 +148,7 @@ pub struct Catalog {
     soundness: Soundness,
     /// What must be known though the rows that say it may be damaged.
     remembered: Mutex<Remembered>,
-    /// Copies that cannot be read now, as their nodes say. No row has that.
+    /// Copies that their nodes cannot read now. They are kept in memory only.
     unread: Mutex<Arc<Unread>>,
 }
 
@@ -160,12 +160,12 @@ struct Remembered {
 }
 
 impl Catalog {
-    /// Copies that cannot be read now.
+    /// Returns the copies that cannot be read now.
     pub fn unread(&self) -> Arc<Unread> {
         Arc::clone(&self.unread.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on these copies cannot be read: what is told of their blocks does not count on them.
+    /// Replaces the set of copies that cannot be read. Everything that the catalog reports leaves them out from now on.
     pub fn set_unread(&self, unread: Unread) {
         *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(unread);
     }

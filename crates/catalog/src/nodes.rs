@@ -115,7 +115,8 @@ impl Catalog {
         self.view(|txn| Ok(txn.all::<LeavingRow>(&[])?.into_iter().map(|(node, _)| node).collect()))
     }
 
-    /// The same, but for those whose stores were given up, with what an operator ordered; `None` for what a program of before noted.
+    /// Returns the nodes that are to hold nothing, without those whose stores were given up, each with the operator's order; `None` if an earlier
+    /// version noted it.
     pub fn leavers(&self) -> Result<Vec<(NodeId, Option<OrderRow>)>> {
         self.view(|txn| {
             let mut leavers = Vec::new();
@@ -128,7 +129,7 @@ impl Catalog {
         })
     }
 
-    /// Notes that these nodes are to hold nothing, and how what they hold is moved.
+    /// Notes that these nodes are to hold nothing, and how their blocks are moved.
     pub fn order_to_leave(&self, how: &RecoveryRow, now_ms: u64) -> Result<()> {
         self.change(|txn| {
             for node in &how.nodes {
@@ -142,7 +143,7 @@ impl Catalog {
         })
     }
 
-    /// Copies that may yet be written, by node: few, for each belongs to a plan that is under way.
+    /// Returns the number of copies per node that may still be written. There are few: each belongs to a running plan.
     pub fn planned_on(&self) -> Result<BTreeMap<NodeId, u64>> {
         self.view(|txn| {
             let mut planned = BTreeMap::new();
@@ -154,7 +155,7 @@ impl Catalog {
         })
     }
 
-    /// Copies that are counted on there, or may yet be written: goes through all of them.
+    /// Counts the copies on these nodes that count or may still be written. Scans all of them.
     pub fn left_on(&self, nodes: &[NodeId]) -> Result<u64> {
         self.view(|txn| {
             let mut left = 0;
@@ -172,7 +173,7 @@ impl Catalog {
         })
     }
 
-    /// An operator stopped the moving of what these nodes hold: it goes on when that is ordered again.
+    /// Stops the orders for these nodes: their blocks are not moved until that is ordered again.
     pub fn stop_leaving(&self, nodes: &[NodeId]) -> Result<()> {
         self.change(|txn| {
             for node in nodes {
@@ -184,7 +185,7 @@ impl Catalog {
         })
     }
 
-    /// A node may hold blocks again.
+    /// Lets a node hold blocks again.
     ///
     /// # Errors
     /// [`CatalogError::BeingForgotten`] if its store was given up.

@@ -50,7 +50,7 @@ impl Catalog {
         self.view(|txn| txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut))
     }
 
-    /// The same with the blocks that it has planned so far.
+    /// Returns the put and the blocks that it has planned so far.
     pub fn planned_put(&self, put: PutId) -> Result<(PutRow, BTreeMap<BlockId, PlannedBlock>)> {
         self.view(|txn| {
             let row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;

@@ -13,7 +13,7 @@ pub struct Survey {
     pub counts: Counts,
     /// How far everything is from being lost.
     pub health: Health,
-    /// Copies that are counted on, by node, whether it lives or not.
+    /// Number of copies that count, by node, including dead nodes.
     pub held: BTreeMap<NodeId, u64>,
 }
 
@@ -64,7 +64,7 @@ pub struct Health {
     pub flawed: u64,
     /// The same of the missing ones among them.
     pub missing: u64,
-    /// Copies that are counted on, on nodes that live and cannot read them now.
+    /// Number of copies that count on living nodes that cannot read them now.
     pub unread: u64,
 }
 

@@ -79,7 +79,7 @@ impl Tallies {
     }
 }
 
-/// What can be read: nodes that live, and what of theirs cannot be read all the same.
+/// What can be read now: the living nodes, and the copies on them that are unreadable all the same.
 #[derive(Debug)]
 struct Present {
     living: BTreeSet<NodeId>,
@@ -121,7 +121,7 @@ impl Block {
         living - self.unread(present)
     }
 
-    /// Copies on living nodes that cannot read them.
+    /// Returns the number of copies on living nodes that cannot read them.
     fn unread(&self, present: &Present) -> u32 {
         let unread = present.unread.of(self.id).iter();
         unread.filter(|l| present.living.contains(&l.node) && self.nodes.contains(&l.node)).count() as u32
@@ -351,7 +351,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Other nodes live, or other copies cannot be read.
+    /// Recounts the blocks that are affected by a change of the living nodes or of the unreadable copies.
     fn live(&mut self, (living, unread): (&BTreeSet<NodeId>, &Arc<Unread>), codes: &Codebook) {
         if self.present.living == *living && Arc::ptr_eq(&self.present.unread, unread) {
             return;

@@ -227,7 +227,7 @@ fn margins(counts: &[MarginCount]) -> Vec<Value> {
     known.map(|counted| json!({"losses": counted.losses, "count": counted.count})).collect()
 }
 
-/// How long ago a sign of life came; `None` if none did since the coordinator's start.
+/// Returns the milliseconds since the last sign of life; `None` if there was none since the coordinator's start.
 fn ago(ms: u64) -> Option<u64> {
     Some(ms).filter(|ms| *ms < u64::MAX)
 }

@@ -175,7 +175,7 @@ fn open(dir: Option<PathBuf>) -> Result<(DaemonDir, Arc<dyn Disk>)> {
     Ok((dir, Arc::new(disk)))
 }
 
-/// Says in the daemon's folder where it listens. It serves all the same if nothing can be written there.
+/// Announces in the daemon's folder where it listens. The daemon serves even if nothing can be written there.
 fn announce(dir: &DaemonDir, control: SocketAddr, data: Option<SocketAddr>) {
     let (pid, start_ticks) = own_start();
     let (control, data) = (control.to_string(), data.map(|data| data.to_string()));
@@ -187,7 +187,7 @@ fn announce(dir: &DaemonDir, control: SocketAddr, data: Option<SocketAddr>) {
     }
 }
 
-/// Takes back what was announced. What stays names a process that is gone, and nobody believes it.
+/// Withdraws the announcement. One that cannot be removed names a process that is gone, and is ignored.
 fn end_announcement(dir: &DaemonDir) {
     if let Err(error) = dir.forget_ready() {
         tracing::warn!("{error:#}");
@@ -203,8 +203,8 @@ async fn until_told_to_end() -> Result<()> {
     }
 }
 
-/// Standard error, of which what cannot be written is lost: a daemon's log may lie on a full disk, and that is no reason to end.
-/// (Whoever reports such a failure on standard error, as `eprintln` and tracing do, panics.)
+/// Standard error that drops what cannot be written. A daemon's log may lie on a full disk, which is no reason to end. (`eprintln` and tracing
+/// report such a failure on standard error, and then panic.)
 struct Unfailing;
 
 impl Write for Unfailing {

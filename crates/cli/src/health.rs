@@ -12,7 +12,7 @@ use std::time::{Duration, UNIX_EPOCH};
 /// Something cannot be read now.
 const UNREADABLE: u8 = 4;
 
-/// Everything can be read, but not everything has all of its copies, some cannot be read, an order is stuck, or the catalog's history is in doubt.
+/// Exit code: everything can be read, but copies are missing or unreadable, an order is stuck, or the catalog's history is in doubt.
 const LACKING: u8 = 3;
 
 /// Not all is well: the program ends with another exit code than for an error.
@@ -91,7 +91,7 @@ fn healing(health: &Health) -> String {
     }
 }
 
-/// The moment, as people write it.
+/// Formats a moment for people.
 fn when(unix_ms: u64) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_millis(unix_ms))
 }

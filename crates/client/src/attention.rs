@@ -1,31 +1,31 @@
-//! What an operator is to know, each with a code that stays the same, so that monitors need not read sentences (`docs/health.md`).
+//! Problems that an operator should know about. Each has a stable code, so that monitors need not parse sentences (`docs/health.md`).
 
 use crate::health::{Health, StuckOrder, UnreadCopies};
 use std::time::Duration;
 
-/// What is wrong.
+/// Kind of a problem.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Code {
     /// Objects that cannot be read now.
     UnreadableObjects,
-    /// Stripes some blocks of which cannot be had now.
+    /// Stripes with blocks that cannot be obtained now.
     BrokenStripes,
-    /// Blocks that have not all of their copies on living nodes.
+    /// Blocks that lack copies on living nodes.
     ShortBlocks,
     /// Copies on living nodes that cannot be read now.
     UnreadCopies,
-    /// An order that cannot be carried out now.
+    /// An order that cannot proceed now.
     StuckWish,
-    /// Blocks that get no copies, or none that lie better, as things are.
+    /// Blocks that cannot get more copies, or better placed ones, in the present cluster.
     StuckHealing,
-    /// Nothing is deleted, and all may not be known.
+    /// Nothing is deleted, and the catalog may not be complete.
     SafeMode,
-    /// The catalog's file was not checked yet.
+    /// The catalog's file has not been checked yet.
     UncheckedCatalog,
 }
 
 impl Code {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Code; 8] = [
         Code::UnreadableObjects,
         Code::BrokenStripes,
@@ -37,7 +37,7 @@ impl Code {
         Code::UncheckedCatalog,
     ];
 
-    /// As programs see it.
+    /// Returns the name for programs.
     pub fn name(self) -> &'static str {
         match self {
             Code::UnreadableObjects => "UNREADABLE_OBJECTS",
@@ -51,41 +51,41 @@ impl Code {
         }
     }
 
-    /// How bad it is.
+    /// Returns how bad the problem is.
     pub fn verdict(self) -> Verdict {
         match self {
             Code::UnreadableObjects | Code::BrokenStripes => Verdict::Unreadable,
-            // A cluster of one rack, say: nothing lacks.
+            // Nothing is missing, for instance in a cluster of one rack.
             Code::StuckHealing => Verdict::Well,
             _ => Verdict::Lacking,
         }
     }
 }
 
-/// How all stands.
+/// Overall state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Verdict {
     /// Everything has all of its copies, can be read, and no order is stuck.
     Well,
-    /// Everything can be read, and something is not as it is to be.
+    /// Everything can be read, but something is not as it should be.
     Lacking,
     /// Something cannot be read now.
     Unreadable,
 }
 
-/// One thing that an operator is to know.
+/// A problem that an operator should know about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attention {
-    /// What it is.
+    /// Kind of the problem.
     pub code: Code,
-    /// Of how many objects, stripes, blocks, copies.
+    /// Number of affected objects, stripes, blocks or copies.
     pub count: u64,
-    /// For people.
+    /// Text for people.
     pub text: String,
 }
 
 impl Health {
-    /// What an operator is to know, the worst first.
+    /// Returns the problems, worst first.
     pub fn attention(&self) -> Vec<Attention> {
         let names =
             self.unreadable_names.iter().map(|name| format!("{name} cannot be read from sound copies now"));
@@ -120,7 +120,7 @@ impl Health {
         all
     }
 
-    /// How all stands.
+    /// Returns the overall state.
     pub fn verdict(&self) -> Verdict {
         self.attention().iter().map(|told| told.code.verdict()).max().unwrap_or(Verdict::Well)
     }
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!((unread.verdict(), unread.attention()[0].code), (Verdict::Lacking, Code::UnreadCopies));
     }
 
-    /// `docs/health.md` has each code with the exit code that follows, and no other.
+    /// Checks that `docs/health.md` lists exactly these codes, each with its exit code.
     #[test]
     fn the_page_for_monitors_has_each_code_with_its_exit_code() {
         let page = include_str!("../../../docs/health.md");

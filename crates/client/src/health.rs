@@ -34,39 +34,39 @@ pub struct Health {
     pub hindrances: Vec<Hindrance>,
     /// Why nothing is let go; empty if something is.
     pub safe_mode: String,
-    /// The catalog's file has not been checked since the coordinator's start: nothing is known to be whole before that.
+    /// Whether the catalog's file is still unchecked since the coordinator's start. Until then nothing is known to be whole.
     pub is_unchecked: bool,
-    /// Copies that are counted on, on living nodes that cannot read them now.
+    /// Number of copies that count on living nodes that cannot read them now.
     pub unread_copies: u64,
-    /// The same by node.
+    /// Unread copies by node.
     pub unread: Vec<UnreadCopies>,
-    /// Orders of operators that cannot be carried out now.
+    /// Operators' orders that cannot proceed now.
     pub stuck: Vec<StuckOrder>,
-    /// When all of this was counted, milliseconds since 1970.
+    /// Time of the count, in milliseconds since 1970.
     pub at_unix_ms: u64,
 }
 
-/// What a living node cannot read now.
+/// Copies that a living node cannot read now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnreadCopies {
     /// The node.
     pub node: NodeId,
-    /// Copies of it that are counted on.
+    /// Number of its copies that count.
     pub copies: u64,
-    /// Why, of one of them.
+    /// The reason for one of them.
     pub why: String,
-    /// Until others are made. Of blocks that survive no further loss they are made within a minute or so.
+    /// Time until replacements are made. Blocks that survive no further loss get theirs within about a minute.
     pub grace_left: Duration,
 }
 
-/// An order for a node to hold nothing, of which nothing can be moved now.
+/// An order for a node to hold nothing whose blocks cannot be moved now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StuckOrder {
     /// The node.
     pub node: NodeId,
-    /// Copies there that are counted on.
+    /// Number of copies there that count.
     pub blocks_left: u64,
-    /// What is waited for.
+    /// What the order waits for.
     pub why: String,
 }
 

@@ -85,7 +85,7 @@ impl Sum {
     }
 }
 
-/// How much is asked for at once: all, or, where copies are damaged here and there, little that soon becomes more.
+/// Length of one request: everything or, if copies are partly damaged, a short range that soon grows.
 #[derive(Default)]
 struct Steps(Option<u64>);
 
@@ -98,7 +98,7 @@ impl Steps {
         self.0 = self.0.and_then(|bytes| bytes.checked_mul(2));
     }
 
-    /// The end of what is asked for from `start` on, at the end of a chunk or of all.
+    /// Returns the end of a request that begins at `start`: a chunk's end, or `end`.
     fn end_after(&self, start: u64, end: u64) -> u64 {
         let step =
             self.0.map(|bytes| (start / CHUNK_BYTES as u64 * CHUNK_BYTES as u64).saturating_add(bytes));
@@ -144,7 +144,7 @@ impl Client {
                 Ok(reply) => ask.answer(reply)?,
                 Err(error) => {
                     attempts.refused(error).await?;
-                    // Nobody is left who was not found damaged: what is sound of each is read chunk by chunk.
+                    // No node is left whose copy was not found damaged: read the sound chunks of each.
                     steps.shorten();
                     continue;
                 }

@@ -8,12 +8,12 @@ pub async fn within<F: Future>(patience: Duration, wanted: F) -> Option<F::Outpu
     tokio::time::timeout(patience, wanted).await.ok()
 }
 
-/// Waits so long.
+/// Waits for `time`.
 pub async fn rest(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Since when something is.
+/// A moment from which time is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Since(Instant);
 
@@ -24,7 +24,7 @@ impl Default for Since {
 }
 
 impl Since {
-    /// How long that is, in milliseconds.
+    /// Returns the milliseconds since that moment.
     pub fn ms(&self) -> u64 {
         self.0.elapsed().as_millis() as u64
     }

@@ -29,7 +29,7 @@ pub struct FlowStore {
     pub suspects: Arc<Suspects>,
     /// So often everything was read unasked.
     pub scrub_rounds: AtomicU64,
-    /// What this start proves with that it wrote a copy, or that it lives.
+    /// The secret of this start, with which it proves that it wrote a copy or that it lives.
     pub secret: Secret,
 }
 
@@ -47,7 +47,8 @@ impl FlowStore {
         self.suspects.forget(copy);
     }
 
-    /// What is sound of a copy that cannot be opened, if its block's fingerprint tells. The copy is damaged all the same.
+    /// Opens a copy that failed to open for reading its sound chunks, if the block's fingerprint identifies them. The copy still counts as
+    /// damaged.
     fn salvaged(&self, read: &BlockRead, error: StoreError) -> Result<Box<dyn BlockSource>, Fault> {
         let StoredCopy { block, generation, stored_bytes } = read.copy;
         let fault = self.fault(CopyId { block, generation }, &error);
@@ -154,9 +155,9 @@ impl BlockStore for FlowStore {
 struct OpenBlock {
     reader: BlockReader,
     store: Store,
-    /// The block's, where it is known.
+    /// The block's fingerprint, if it is known.
     fingerprint: Option<Fingerprint>,
-    /// In place of the sidecar, if entries of it are damaged.
+    /// Replaces the sidecar if some of its entries are damaged.
     salvaged: OnceLock<Salvaged>,
     copy: CopyId,
     cache: Arc<BlockCache>,
@@ -172,8 +173,9 @@ impl OpenBlock {
         fault_of(self.copy.block, error)
     }
 
-    /// Fingerprints of chunks some of whose entries are damaged: as the bytes say, if those of all chunks fold to the block's; else
-    /// damaged ones are such that no bytes have, and spoil no others.
+    /// Returns fingerprints of chunks when some of their entries are damaged. If the fingerprints of all chunks fold to that of the block,
+    /// damaged entries are recomputed from the bytes. Otherwise a chunk with a damaged entry gets a fingerprint that no bytes match, and the
+    /// other chunks stay usable.
     fn salvaged_fingerprints(
         &self,
         first: u64,
@@ -202,7 +204,7 @@ impl OpenBlock {
     }
 }
 
-/// In place of a fingerprint that is not known: bytes that have it are found by no accident.
+/// Stands for an unknown fingerprint; no bytes have it by accident.
 const UNKNOWN: Fingerprint = Fingerprint::from_bytes([0xff; FINGERPRINT_BYTES]);
 
 impl BlockSource for Salvaged {
@@ -263,7 +265,7 @@ struct Sink {
     suspects: Arc<Suspects>,
 }
 
-/// Who writes, and for what.
+/// The flow and the start of the store that write a copy.
 struct By {
     flow: FlowId,
     store: StoreId,
@@ -272,7 +274,7 @@ struct By {
 }
 
 impl By {
-    /// The MAC that this start has made the copy durable.
+    /// Returns the MAC that proves that this start made the copy durable.
     fn mac(&self, meta: &BlockMeta) -> Mac {
         self.secret.of_copy(&WrittenCopy {
             flow: self.flow,
@@ -307,7 +309,7 @@ impl BlockSink for Sink {
     fn finish(self: Box<Self>) -> Result<proto::Staged, Fault> {
         let staged = self.writer.finish(self.facts, self.sums.digest);
         let Staged { meta, symbols } = staged.map_err(|e| fault_of(self.block, &e))?;
-        // What cannot be opened again is not told to be there.
+        // A copy that cannot be opened again is not reported as stored.
         self.store.reader(self.block, meta.generation).map_err(|error| {
             self.suspects.suspect(CopyId { block: self.block, generation: meta.generation });
             Fault::new(Cause::Disk, format!("it cannot be read back: {error}")).about(self.block)

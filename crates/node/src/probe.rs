@@ -1,5 +1,5 @@
-//! Whether what the node has can be read at all: a worker lists its folders in turn and opens a few copies of each. Where that fails it opens all
-//! copies of the folder, so that it is soon known how much cannot be read. It reads next to nothing, and judges no bytes: that is the scrub's.
+//! Finds copies that cannot be read at all. A worker lists the node's folders in turn and opens a few copies of each. If that fails, it opens all
+//! copies of the folder, to find out soon how many cannot be read. It reads almost nothing and verifies no bytes; the scrub does that.
 
 use crate::clock::{Since, rest};
 use crate::flows::FlowStore;
@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::task::JoinError;
 use worker::{Step, Task, Worker};
 
-/// The name of its task.
+/// Name of the worker's task.
 pub const PROBE: &str = "probe";
 
-/// A round through all folders takes about a minute …
+/// Pause between two folders: a round takes about a minute …
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// … but the first one after a start, and one in which something fails, a few seconds.
+/// … but only a few seconds after a start, or when something fails.
 const HASTE: Duration = Duration::from_millis(20);
 
-/// It rests so many times what a look took: a percent of a core and of the disk, however many blocks there are.
+/// Rest after a look, as a multiple of its duration. It limits the worker to one percent of a core and of the disk for any number of blocks.
 const REST: u32 = 100;
 
-/// Copies of a folder that are opened at each look.
+/// Number of copies of a folder that one look opens.
 const FEW: usize = 16;
 
-/// What fails is tried once more after this time.
+/// Time after which a failed look is repeated.
 const SECOND_TRY: Duration = Duration::from_millis(500);
 
 /// See the module.
@@ -32,14 +32,14 @@ pub struct Prober {
     flows: Arc<FlowStore>,
     folder: u8,
     round: usize,
-    /// Something failed in this round.
+    /// Whether something failed in this round.
     fails: bool,
 }
 
-/// What came of a look at a folder.
+/// Result of a look at a folder.
 enum Looked {
     Unlisted(String),
-    /// Copies that could not be opened, and why the first could not; copies that look damaged. `all`: every copy was tried.
+    /// Copies that could not be opened, the reason for the first of them, and copies that look damaged. `all`: every copy was tried.
     Listed {
         failing: Vec<CopyId>,
         why: Option<String>,
@@ -49,7 +49,7 @@ enum Looked {
 }
 
 impl Prober {
-    /// Of a store.
+    /// Returns a worker for a store.
     pub fn new(flows: Arc<FlowStore>) -> Prober {
         Prober { flows, folder: 0, round: 0, fails: false }
     }
@@ -71,7 +71,7 @@ impl Prober {
         tokio::task::spawn_blocking(move || look(&store, folder, round, all)).await
     }
 
-    /// What a folder is like; what fails is tried twice.
+    /// Looks at a folder and reports what it finds. A failure counts only if it repeats.
     async fn probe(&mut self, folder: u8) -> Result<(), JoinError> {
         let suspects = Arc::clone(&self.flows.suspects);
         let is_suspicious = suspects.is_suspicious(folder);
@@ -103,7 +103,7 @@ fn look(store: &Store, folder: u8, round: usize, all: bool) -> Looked {
         Ok(listing) => listing.copies,
         Err(error) => return Looked::Unlisted(error.to_string()),
     };
-    // In turn, a few in each round.
+    // Each round tries the next few copies.
     let few = copies.chunks(FEW);
     let turn = round.checked_rem(few.len()).unwrap_or(0);
     let tried = if all { &copies[..] } else { few.into_iter().nth(turn).unwrap_or_default() };
@@ -121,7 +121,7 @@ fn look(store: &Store, folder: u8, round: usize, all: bool) -> Looked {
     Looked::Listed { failing, why, damaged, all }
 }
 
-/// Why the copy cannot be opened, or its beginning not be read.
+/// Returns the error if the copy cannot be opened, or its first byte cannot be read.
 fn unreadable(store: &Store, copy: CopyId) -> Option<StoreError> {
     let mut first = [0; 1];
     let read = store.reader(copy.block, copy.generation).and_then(|reader| match reader.stored_bytes() {

@@ -29,7 +29,7 @@ const MAX_MESSAGES: usize = 256;
 /// Answers of the [`proto::node_server::Node`] service.
 pub struct NodeService {
     parts: Parts,
-    /// Known without asking the store, which may wait for its disk.
+    /// This node's start and store. It is kept here because the store may wait for its disk.
     whose: Whose,
     ending: Ending,
 }
@@ -354,7 +354,7 @@ async fn scrub_all(
     }
 }
 
-/// Who this is, proved to whoever drew the challenge.
+/// Proves this start's identity to the process that drew the challenge.
 fn identified(challenge: &proto::Challenge, whose: Whose, secret: &Secret) -> Answer<proto::Identified> {
     let challenge = wire::codec::mac::challenge(challenge);
     let challenge = challenge.ok_or_else(|| Status::invalid_argument("a challenge of another length"))?;
@@ -496,7 +496,7 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     let is_found = is_another || matches!(verdict, Some((true, _)));
     if is_found {
         tracing::warn!(%copy, "damaged, as a check found");
-        // To read it again tells nothing of one that fits its own sidecar.
+        // A copy that matches its own sidecar will match it again, so there is no point in rereading it.
         if is_another { flows.suspects.condemn_for_good(copy) } else { flows.suspects.condemn(copy) }
     }
     if reader.as_ref().is_err_and(StoreError::says_nothing) {

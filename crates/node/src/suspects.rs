@@ -1,6 +1,6 @@
-//! Copies in which wrong bytes were met, and copies that cannot be read. A flow's word, or one reading, is not enough: the node reads such a
-//! copy again itself, and only what fails twice is reported as corrupt, or as unread. Meanwhile it vouches for none of them. What was reported is
-//! tried again with growing pauses, and one reading that succeeds takes the word back.
+//! Tracks copies with wrong bytes and copies that cannot be read. A flow's report, or one failed reading, is not enough: the node rereads the
+//! copy, and reports it as corrupt or unread only if that fails too. Until then it vouches for no such copy. Reported copies are tried again with
+//! growing pauses, and one successful reading withdraws the report.
 
 use crate::clock::Since;
 use crate::store::{CopyId, Store, StoreError, Verdict};
@@ -19,25 +19,25 @@ const MAX_CORRUPT: usize = 1 << 18;
 /// Copies that wait to be read again. What does not fit is met again by the next flow or scrub.
 const MAX_SUSPECTS: usize = 4096;
 
-/// A copy that cannot be read for want of descriptors, memory or permission is tried so often before it is called unread.
+/// Number of failed readings, for want of descriptors, memory or permission, after which a copy is called unread.
 const MAX_TRIES: u32 = 10;
 
-/// Unread copies that are told of by name. With more, their folders are told of, and nothing in these counts as readable.
+/// Largest number of unread copies that are reported by name. Beyond it their folders are reported, and nothing in these counts as readable.
 const MAX_UNREAD: usize = 1_024;
 
-/// A folder that could not be listed so often in a row is called unread.
+/// Number of failed listings in a row after which a folder is called unread.
 const FOLDER_FAILURES: u32 = 2;
 
-/// A corrupt copy is read again after this time, for what failed may have been the disk's moment …
+/// Time after which a corrupt copy is reread, because the fault may have been a passing one of the disk …
 const AGAIN_MS: u64 = 10_000;
 
-/// … and twice as long after each further time, up to this: to read all of the copy costs the disk as much as a scrub does.
+/// … and its upper limit: it doubles each time, because reading the whole copy costs the disk as much as a scrub does.
 const AGAIN_AT_MOST_MS: u64 = 3_600_000;
 
-/// A folder in which something is unread is looked at again after this time, and twice as long each further time …
+/// Time after which a folder with unread copies is looked at again; it doubles each time …
 const FOLDER_AGAIN_MS: u64 = 2_000;
 
-/// … up to this: what was mended is counted on again within a minute.
+/// … up to this limit, so that a mended folder counts again within a minute.
 const FOLDER_AGAIN_AT_MOST_MS: u64 = 60_000;
 
 /// Between two looks for suspects, and after a reading that failed for want of something.
@@ -46,7 +46,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// The name of the task that reads them again.
 pub const REREAD: &str = "reread";
 
-/// What is suspected, what was found corrupt and is still here, and what cannot be read now.
+/// Suspected copies, corrupt copies that are still here, and copies that cannot be read now.
 #[derive(Debug, Default)]
 pub struct Suspects {
     state: Mutex<State>,
@@ -59,15 +59,15 @@ struct State {
     suspected: BTreeMap<CopyId, u32>,
     corrupt: BTreeMap<CopyId, Retry>,
     unread: BTreeSet<CopyId>,
-    /// Folders in which something is unread, or may be.
+    /// Folders in which something is or may be unread.
     folders: BTreeMap<u8, Folder>,
-    /// Why one of those that are unread is.
+    /// The reason for one of the unread copies or folders.
     why: String,
     /// There was no room for one of them, so any copy may be it, until the next start of the node finds them anew.
     has_lost_count: bool,
 }
 
-/// When something is tried again.
+/// Time of the next try.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
     pause_ms: u64,
@@ -76,21 +76,21 @@ struct Retry {
 
 #[derive(Clone, Copy, Debug)]
 struct Folder {
-    /// Times in a row that it could not be listed.
+    /// Number of failed listings in a row.
     failures: u32,
-    /// More copies in it are unread than are told of by name.
+    /// Whether more of its copies are unread than can be reported by name.
     is_whole: bool,
     again: Retry,
 }
 
-/// What cannot be read now, for a reason that says nothing about it.
+/// Copies and folders that cannot be read now, for reasons that say nothing about their content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unread {
     /// Copies.
     pub copies: Vec<CopyId>,
-    /// Folders nothing of which counts as readable, by the first byte of ids.
+    /// Folders in which nothing counts as readable, as first bytes of block ids.
     pub folders: Vec<u8>,
-    /// Why one of them cannot.
+    /// The reason for one of them.
     pub why: String,
 }
 
@@ -114,7 +114,7 @@ impl Suspects {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Somebody met wrong bytes in it, or could not read it.
+    /// Notes that somebody met wrong bytes in the copy, or could not read it.
     pub fn suspect(&self, copy: CopyId) {
         let mut state = self.lock();
         let is_known = state.corrupt.contains_key(&copy) || state.unread.contains(&copy);
@@ -123,12 +123,12 @@ impl Suspects {
         }
     }
 
-    /// It failed twice. It is read again, with growing pauses.
+    /// Notes that the copy failed twice. It is reread with growing pauses.
     pub fn condemn(&self, copy: CopyId) {
         self.condemned(copy, Retry::after(AGAIN_MS, self.since.ms()));
     }
 
-    /// It is what was written, and that was something else than was recorded: to read it again tells nothing.
+    /// Notes a copy whose bytes are as they were written, but not those that the catalog recorded. Rereading it would tell nothing.
     pub fn condemn_for_good(&self, copy: CopyId) {
         self.condemned(copy, Retry::NEVER);
     }
@@ -147,7 +147,7 @@ impl Suspects {
         }
     }
 
-    /// It is not here any more.
+    /// Forgets a copy that is no longer here.
     pub fn forget(&self, copy: CopyId) {
         let mut state = self.lock();
         state.suspected.remove(&copy);
@@ -155,7 +155,7 @@ impl Suspects {
         state.unread.remove(&copy);
     }
 
-    /// All of it was read, and it is as its sidecar says.
+    /// Notes that the whole copy was read and matches its sidecar.
     pub fn is_whole(&self, copy: CopyId) {
         let mut state = self.lock();
         state.suspected.remove(&copy);
@@ -186,7 +186,7 @@ impl Suspects {
         !(state.has_lost_count || is_held)
     }
 
-    /// What cannot be read now.
+    /// Returns what cannot be read now.
     pub fn unread(&self) -> Unread {
         let state = self.lock();
         let folders: Vec<u8> =
@@ -197,18 +197,18 @@ impl Suspects {
         Unread { why: if is_none { String::new() } else { state.why.clone() }, copies, folders }
     }
 
-    /// Something in the folder could not be listed or read: it is looked at soon.
+    /// Schedules an early look at a folder in which something could not be listed or read.
     pub fn look_at(&self, folder: u8) {
         let now_ms = self.since.ms();
         self.lock().folder(folder, now_ms);
     }
 
-    /// Whether something in the folder is unread, or may be.
+    /// Whether something in the folder is or may be unread.
     pub fn is_suspicious(&self, folder: u8) -> bool {
         self.lock().folders.contains_key(&folder)
     }
 
-    /// A folder that is to be looked at again by now.
+    /// Returns a folder whose next look is due.
     pub fn due_folder(&self) -> Option<u8> {
         let now_ms = self.since.ms();
         let state = self.lock();
@@ -216,7 +216,7 @@ impl Suspects {
         due.min_by_key(|(_, folder)| folder.again.at_ms).map(|(first, _)| *first)
     }
 
-    /// The folder could not be listed.
+    /// Notes that the folder could not be listed.
     pub fn folder_failed(&self, folder: u8, why: &str) {
         let now_ms = self.since.ms();
         let mut state = self.lock();
@@ -226,7 +226,7 @@ impl Suspects {
         entry.again = entry.again.longer(FOLDER_AGAIN_AT_MOST_MS, now_ms);
     }
 
-    /// Every copy in the folder was opened, and these failed twice.
+    /// Notes the result of opening every copy in the folder: `failing` failed twice.
     pub fn folder_looked_at(&self, folder: u8, failing: &[CopyId], why: Option<String>) {
         let now_ms = self.since.ms();
         let mut state = self.lock();
@@ -245,7 +245,7 @@ impl Suspects {
         }
     }
 
-    /// The suspect that was tried least often, or a corrupt one whose time has come.
+    /// Returns the suspect with the fewest tries, or a corrupt copy whose next reading is due.
     fn next(&self) -> Option<CopyId> {
         let now_ms = self.since.ms();
         let state = self.lock();
@@ -254,7 +254,7 @@ impl Suspects {
         suspect.or_else(due)
     }
 
-    /// It could not be read, which says nothing about it. Whether it is called unread now.
+    /// Notes that the copy could not be read, which says nothing about its content. Returns whether it is called unread now.
     fn tried_in_vain(&self, copy: CopyId, why: &StoreError) -> bool {
         let now_ms = self.since.ms();
         let mut state = self.lock();
@@ -262,7 +262,7 @@ impl Suspects {
             *retry = retry.longer(AGAIN_AT_MOST_MS, now_ms);
             return false;
         }
-        // How many others of its folder cannot be read is seen there.
+        // The prober finds out how many others in its folder cannot be read.
         state.folder(folder_of(copy), now_ms);
         let tries = state.suspected.entry(copy).or_insert(0);
         *tries += 1;
@@ -305,7 +305,7 @@ impl Suspects {
 }
 
 impl State {
-    /// The folder, which is looked at soon if it was not known.
+    /// Returns the folder; a new one is due for a look at once.
     fn folder(&mut self, folder: u8, now_ms: u64) -> &mut Folder {
         let again = Retry { pause_ms: FOLDER_AGAIN_MS / 2, at_ms: now_ms };
         self.folders.entry(folder).or_insert(Folder { failures: 0, is_whole: false, again })

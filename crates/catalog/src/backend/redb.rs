@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 pub struct Redb {
     /// `None` once closed, so that the lock goes at a known moment and not with the last stray handle.
     database: RwLock<Option<Database>>,
-    /// The least commit that the file's header must tell. A header that tells an older one lost a write.
+    /// The earliest commit that the file's header may name. A header with an earlier one has lost a write.
     last_commit: Mutex<LastCommit>,
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -225,15 +225,15 @@ fn scan(
 fn failed(error: impl Into<redb::Error>) -> CatalogError {
     match error.into() {
         redb::Error::Corrupted(why) => CatalogError::DamagedFile(why),
-        // A wrong reference leads beyond the end of the file.
+        // A wrong reference points beyond the end of the file.
         redb::Error::Io(error) if error.kind() == ErrorKind::UnexpectedEof => {
             CatalogError::DamagedFile("a reference leads beyond its end".to_owned())
         }
-        // It broke off over the file before, and does not get over that.
+        // An earlier call panicked over the file, and the database does not recover from that.
         redb::Error::LockPoisoned(_) => {
             CatalogError::DamagedFile("the database broke off over it before".to_owned())
         }
-        // The program makes each table in one way only.
+        // The program defines each table in only one way.
         error @ (redb::Error::TableTypeMismatch { .. }
         | redb::Error::TableIsMultimap(_)
         | redb::Error::TableIsNotMultimap(_)

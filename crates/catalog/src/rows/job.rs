@@ -22,40 +22,40 @@ pub enum JobRow {
     Encode(EncodingRow),
     /// Make smaller what stripes keep of objects that are gone.
     Compact(CompactionRow),
-    /// Make what lacks of some blocks, as an operator asked for.
+    /// Re-create missing copies of some blocks, as an operator ordered.
     Repair(RepairRow),
 }
 
 /// A repair of blocks that an operator ordered.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RepairRow {
-    /// Which blocks, or one of each stripe.
+    /// The blocks to repair, or one block of each stripe to repair.
     #[serde(with = "form")]
     pub blocks: Vec<BlockId>,
-    /// All that is lost of their stripes.
+    /// Whether all lost members of their stripes are repaired.
     pub stripes: bool,
-    /// The scheme asked for; empty for the coordinator's choice.
+    /// The requested scheme; empty for the coordinator's choice.
     pub scheme: String,
-    /// Bytes of a slice.
+    /// Slice length in bytes.
     pub slice_bytes: u32,
     /// Whether flows are checked by fingerprints.
     pub verify: bool,
-    /// Who gets the block.
+    /// The node that receives the block.
     #[serde(with = "form")]
     pub requestor: Option<NodeId>,
     /// Nodes whose blocks are preferred, in the order of the chain.
     #[serde(with = "form")]
     pub helpers: Vec<NodeId>,
-    /// Helpers that are slow are waited for.
+    /// Whether slow helpers are waited for.
     pub patient: bool,
 }
 
-/// What was ordered for a node that is to hold nothing. It stays until nothing is left there, or the node may hold blocks again.
+/// An order for a node to hold nothing. It stays until nothing is left there, or the node may hold blocks again.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct OrderRow {
-    /// How its blocks are moved.
+    /// The job that moves the node's blocks.
     pub how: RecoveryRow,
-    /// An operator stopped the moving: the node is given no blocks, and keeps those that it has.
+    /// Whether an operator stopped the moves. The node then gets no new blocks and keeps those that it has.
     pub is_stopped: bool,
 }
 

@@ -242,7 +242,8 @@ fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Re
     checks.into_iter().try_for_each(|check| check(txn, pace, findings))
 }
 
-/// The first damaged page of the catalog's file on this disk, for people. The file is only read; the catalog need not be open.
+/// Returns a description, for people, of the first damaged page of the catalog's file on this disk. Only reads the file; the catalog need not be
+/// open.
 ///
 /// # Errors
 /// [`CatalogError::Failed`].
@@ -253,7 +254,7 @@ pub fn first_damaged_page(disk: &dyn Disk) -> Result<Option<String>> {
     Ok(first.0)
 }
 
-/// Keeps the first damage of a walk, and ends the walk there.
+/// Keeps the first damage of a walk and ends the walk there.
 pub(super) struct FirstDamage(pub(super) Option<String>);
 
 impl PageVisitor for FirstDamage {

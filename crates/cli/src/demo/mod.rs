@@ -35,7 +35,7 @@ const SPARE_NODES: usize = 2;
 /// Racks that the nodes are dealt out to: so many that no stripe needs many blocks in one.
 const RACKS: u32 = 4;
 
-/// A dead node is noticed after it has answered no call for so long.
+/// Longest wait until a node that answers no call is noticed as dead.
 const DEATH_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Smallest block that a small file is cut into: below, seconds are lost in milliseconds.

@@ -162,7 +162,7 @@ fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
     }
 }
 
-/// Replaces a file at once, on a full disk too: readers see the old or the new one.
+/// Replaces a file atomically, even on a full disk: readers see the old or the new one.
 pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
     let text = serde_json::to_string_pretty(value)? + "\n";
     if fs::read(path).is_ok_and(|bytes| bytes == text.as_bytes()) {
@@ -174,7 +174,7 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Removes a file, whose room stays for the next of its name.
+/// Removes a file, but keeps its room for the next file of that name.
 fn remove(path: &Path) -> Result<()> {
     let (folder, name) = (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default());
     match RealDisk::open(folder).and_then(|disk| disk::set_aside(&disk, Path::new(name))) {

@@ -8,7 +8,7 @@
 //!           ready.json                where it listens; it writes this itself
 //!           process.json              which process it is; whoever started it writes this
 //!           log                       what it says
-//!           *.spare                   room for the next of these files, should the disk be full
+//!           *.spare                   room for the next of these files, in case the disk is full
 //! ```
 
 mod home;

@@ -57,7 +57,7 @@ async fn sidecars_of_another_version_for_one_start_cost_nothing() {
         let read = rig.node(node).flows().store.reader(block, copy.generation);
         assert!(matches!(read, Err(StoreError::UnknownVersion { .. })), "{read:?}");
     }
-    // Nobody guesses what an unknown version says: what the catalog's digest and fingerprint prove is read all the same.
+    // Copies of an unknown version are still read where the catalog's digest and fingerprint prove their content.
     same(&rig, &objects).await;
     tokio::time::sleep(A_WHILE).await;
     assert_eq!(stored(&rig), before);

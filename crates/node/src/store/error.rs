@@ -40,13 +40,13 @@ pub enum StoreError {
         /// What there is, the reserve and what open writers will still write taken off.
         free_bytes: u64,
     },
-    /// The disk takes no writes: it is full, read-only, or forbids it. What it holds can be read.
+    /// The disk takes no writes: it is full, read-only, or forbids them. Its contents can still be read.
     #[error("the disk takes no writes: {why}")]
     TakesNoWrites {
-        /// What it answered.
+        /// The disk's error.
         why: String,
     },
-    /// The store's identity is no longer in its folder, so nothing is made there.
+    /// The store's identity is no longer in its folder, so nothing is created there.
     #[error("the block store is not in its folder any more: is its disk mounted?")]
     NotMounted,
     /// Bytes came that do not fit to what was written before: out of order within a chunk, or a second time.
@@ -205,8 +205,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether a copy could not be opened or read for a reason that says nothing about it: a version that is not known, a permission, too few
-    /// descriptors, a folder that answers with errors.
+    /// Whether the error says nothing about the copy: an unknown version, a missing permission, too few descriptors, or a folder that answers
+    /// with errors.
     pub fn says_nothing(&self) -> bool {
         match self {
             StoreError::UnknownVersion { .. } => true,
@@ -250,7 +250,8 @@ pub enum Damage {
 }
 
 impl StoreError {
-    /// Types an error of a file that could not be begun, wherever the disk may have more room than it gives.
+    /// Converts an error of starting a file to [`StoreError::TakesNoWrites`] if the disk refuses writes. The disk may still have free bytes that
+    /// it does not give out.
     pub(super) fn of_writing(self) -> StoreError {
         match self {
             StoreError::Disk(refused @ DiskError::Io { .. }) if refused.refuses_writes() => {

@@ -46,7 +46,7 @@ impl Store {
         Ok(())
     }
 
-    /// Makes durable what was heard, if it is not, and if the disk takes writes.
+    /// Makes what was heard durable, unless it already is or the disk takes no writes.
     pub fn note_heard(&self) -> Result<()> {
         let heard = self.heard();
         self.folder.change(|identity| Identity { heard, ..identity.clone() })

@@ -21,7 +21,7 @@ use wire::frame::crc32c;
 
 const FILE: &str = "identity";
 
-/// The syncs of a new identity.
+/// Sync points of a new identity.
 const DURABLY: Durably = Durably { file: SyncPoint::Format, folder: SyncPoint::FormatFolder };
 
 /// The first line, before the version.
@@ -165,7 +165,7 @@ impl Identity {
     }
 }
 
-/// Makes sure that there is room for the next identity, if the disk has any.
+/// Keeps room for the next identity, if the disk has any.
 pub(super) fn keep_spare(disk: &dyn Disk) {
     disk::keep_spare(disk, Path::new(FILE), Some(DURABLY));
 }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   <folder>/identity                   whose store it is, which one, and its starts
-//!            identity.spare             a block of the disk for the next identity, should the disk be full
+//!            identity.spare             a block of the disk for the next identity, in case the disk is full
 //!            lock                       held while a process uses it
-//!            tmp/                       files without a final name; made, or emptied, on opening
+//!            tmp/                       files without a final name; created or emptied on opening
 //!            blocks/3f/3f…9c.2          the bytes of generation 2 of a block (the folder is the id's first two digits)
 //!            blocks/3f/3f…9c.2.meta     its sidecar: who it is; checksum and fingerprint of every chunk
 //!            records/                   what it keeps of the catalog, if a coordinator wants it to: a snapshot, and records
@@ -15,7 +15,7 @@
 //! - both names exist only after the contents of both are durable, and both belong to the same write;
 //! - a new copy of a block lies beside the old ones: nothing is ever replaced in place;
 //! - after [`BlockWriter::finish`] returned, the copy survives a power cut; before, it exists whole or not at all;
-//! - inventories and deletions go by names alone: they open no file;
+//! - inventories and deletions use names alone: they open no file;
 //! - reading needs no writing: a store on a disk that takes no writes opens, and its copies can be read.
 //!
 //! All calls block; async callers run them where blocking is allowed.
@@ -82,11 +82,11 @@ struct Folder {
     disk: Arc<dyn Disk>,
     names: Names,
     identity: Mutex<Identity>,
-    /// The identity is not noted as it is: the disk took no writes.
+    /// Whether the identity on disk is out of date because the disk took no writes.
     is_unnoted: AtomicBool,
-    /// Names that an earlier process made may not be durable: the disk refused a sync at the opening.
+    /// Whether names that an earlier process made may not be durable, because the disk refused a sync during opening.
     is_unsynced: bool,
-    /// Why the disk takes no writes, as it was tried last.
+    /// Why the disk took no writes at the last try.
     refusal: Mutex<Option<String>>,
     /// Of this start.
     incarnation: Incarnation,
@@ -214,8 +214,8 @@ impl Store {
         self.folder.names.delete(self.folder.disk.as_ref(), CopyId { block, generation })
     }
 
-    /// Bytes that blocks can still take: what the disk says, the reserve and what is being written taken off. None if the disk
-    /// takes no writes.
+    /// Returns the bytes that blocks can still take: the disk's free bytes minus the reserve and pending writes. Returns 0 if the disk takes no
+    /// writes.
     pub fn free_bytes(&self) -> Result<u64> {
         match self.refusal() {
             Some(_) => Ok(0),
@@ -223,18 +223,18 @@ impl Store {
         }
     }
 
-    /// Why the disk takes no writes, as it was tried last; `None` if it takes them. What it holds can be read all the same.
+    /// Returns why the disk took no writes at the last try; `None` if it took them. Its contents can be read in either case.
     pub fn refusal(&self) -> Option<String> {
         self.folder.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the names of all copies are known to be durable, so that others may be let go on their account.
+    /// Whether the names of all copies are known to be durable, so that other copies may be deleted because of them.
     pub fn vouches(&self) -> bool {
         !self.folder.is_unsynced
     }
 }
 
-/// Whether a sync was made; a disk that takes no writes refuses it.
+/// Returns whether the sync was made. A disk that takes no writes refuses it.
 fn unless_refused(synced: disk::Result<()>) -> Result<bool> {
     match synced {
         Ok(()) => Ok(true),

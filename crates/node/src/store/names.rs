@@ -44,12 +44,12 @@ impl CopyId {
     }
 }
 
-/// Whether it is the name of a copy's data file.
+/// Whether this is the name of a copy's data file.
 pub(super) fn is_copy(name: &str) -> bool {
     CopyId::parse(name).is_some()
 }
 
-/// [`StoreError::AlreadyFormatted`] if there are files among the blocks.
+/// Returns [`StoreError::AlreadyFormatted`] if block folders contain files.
 pub(super) fn must_be_empty(disk: &dyn Disk) -> Result<()> {
     for first_byte in 0..=u8::MAX {
         match disk.list(&folder_path(first_byte)) {

@@ -246,8 +246,8 @@ fn load(
     if !disk.exists(Path::new(FOLDER))? {
         return Ok(None);
     }
-    // Names that an earlier process made may not be durable yet if it died without a power cut. A store whose disk refuses to sync
-    // them is read, and says of nothing that it is held.
+    // Names that an earlier process made may not be durable if it died without a power cut. If the disk refuses to sync them, the store can be
+    // read but claims to hold nothing.
     unless_refused(disk.sync_folder(Path::new(FOLDER), SyncPoint::HeldFolder))?;
     let mut counting = None;
     for (number, is_snapshot) in numbers(disk)?.into_iter().rev() {

@@ -1,7 +1,7 @@
-//! Reading a copy whose sidecar's head, or whose length, is wrong: its chunks are as good as they are.
+//! Reads a copy whose sidecar has a damaged head, or whose length is wrong, chunk by chunk.
 //!
-//! The fingerprints of all chunks fold to that of the block, which the catalog keeps. So they are right if they fold to it, wherever they come
-//! from: from the entries at the end of the sidecar, each with a checksum of its own, or from the bytes of the data themselves.
+//! The fingerprints of all chunks fold to that of the block, which the catalog keeps. Fingerprints that fold to it are therefore right, whether
+//! they come from the entries at the end of the sidecar, each with its own checksum, or from the data itself.
 
 use super::error::reading;
 use super::names::{data_path, sidecar_path};
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 const CHUNK: u64 = CHUNK_BYTES as u64;
 
-/// A damaged copy of which each chunk can be checked.
+/// A damaged copy whose chunks can be checked one by one.
 #[derive(Debug)]
 pub struct Salvaged {
     block: BlockId,
@@ -25,9 +25,9 @@ pub struct Salvaged {
 }
 
 impl Store {
-    /// Opens a damaged copy of a block of that length and fingerprint. It has to read all of the copy if its sidecar is of no use.
+    /// Opens a damaged copy of a block with the given length and fingerprint. Reads the whole copy if its sidecar is useless.
     ///
-    /// Errors: [`StoreError::NotFound`] without its data; [`StoreError::Corrupt`] if nothing tells which of its chunks are sound.
+    /// Errors: [`StoreError::NotFound`] if its data is missing; [`StoreError::Corrupt`] if the sound chunks cannot be identified.
     pub fn salvage(
         &self,
         block: BlockId,
@@ -68,7 +68,7 @@ impl Salvaged {
         }
     }
 
-    /// Of the bytes that are there.
+    /// Computes a chunk's fingerprint from the bytes on disk.
     fn fingerprint_of(&self, chunk: u64) -> Result<Fingerprint> {
         let start = chunk * CHUNK;
         let mut bytes = vec![0; CHUNK.min(self.stored_bytes - start) as usize];
@@ -76,24 +76,24 @@ impl Salvaged {
         Ok(gf::kernels().fingerprint(&bytes))
     }
 
-    /// The block.
+    /// Returns the block.
     pub fn block(&self) -> BlockId {
         self.block
     }
 
-    /// Length of the block; fewer bytes may be there.
+    /// Returns the length of the block; fewer bytes may be present.
     pub fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
 
-    /// Fills `out` from `offset`, unchecked.
+    /// Fills `out` from `offset` without a check.
     ///
-    /// Errors: [`StoreError::Corrupt`] for bytes that are not there.
+    /// Errors: [`StoreError::Corrupt`] for bytes that are missing.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
         self.data.read_exact_at(offset, out).map_err(reading(self.block))
     }
 
-    /// The fingerprints that chunks from `first` on should have.
+    /// Returns the fingerprints that the chunks from `first` on should have.
     ///
     /// Errors: [`StoreError::OutOfRange`].
     pub fn fingerprints(&self, first: u64, out: &mut [Fingerprint]) -> Result<()> {
@@ -110,7 +110,7 @@ impl Salvaged {
     }
 }
 
-/// The last entries of a sidecar, those that fail their own checksum left out. Its head is not looked at.
+/// Returns the last entries of a sidecar, `None` for those that fail their own checksum. Ignores the head.
 fn last_entries(sidecar: &dyn DiskFile, chunks: u64) -> disk::Result<Vec<Option<ChunkEntry>>> {
     let bytes = chunks * ENTRY_BYTES as u64;
     let Some(at) = sidecar.len()?.checked_sub(bytes) else { return Ok(Vec::new()) };

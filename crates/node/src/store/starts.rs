@@ -1,5 +1,5 @@
-//! What a store notes of itself: the words of its starts, and what it has heard of the catalog. Reading needs none of it to be
-//! noted; writing does (docs/decisions/0061).
+//! Facts that a store notes about itself: the words of its starts, and what it has heard of the catalog. Reading does not need them on disk;
+//! writing does (docs/decisions/0061).
 
 use super::{Folder, Identity, Result, Store, StoreError};
 use model::{ClusterId, Incarnation};
@@ -11,8 +11,8 @@ impl Folder {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what the store says of itself, durably. A disk that takes no writes is no error: the change holds as long as the process
-    /// lives, nothing is written before it is noted, and each later change notes it too.
+    /// Changes the store's identity durably. If the disk takes no writes, the change lasts as long as the process, nothing is written before it
+    /// is on disk, and each later change saves it too.
     pub(super) fn change(&self, to: impl FnOnce(&Identity) -> Identity) -> Result<()> {
         let mut identity = self.locked_identity();
         let changed = to(&identity);
@@ -35,7 +35,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Before anything is written: what the store says of itself is noted.
+    /// Saves the store's identity if it is not on disk yet; every write needs that first.
     ///
     /// Errors: [`StoreError::TakesNoWrites`].
     pub(super) fn must_be_noted(&self) -> Result<()> {
@@ -50,21 +50,21 @@ impl Folder {
 }
 
 impl Store {
-    /// Whose store it is, which one, and the words of its starts.
+    /// Returns the store's identity: its node, its id, and the words of its starts.
     pub fn identity(&self) -> Identity {
         self.folder.locked_identity().clone()
     }
 
-    /// The word of this start.
+    /// Returns the word of this start.
     pub fn incarnation(&self) -> Incarnation {
         self.folder.incarnation
     }
 
-    /// Notes, durably, that this start is about to register: should it be accepted and nobody here hear of it, the next
-    /// start can show its word. Returns the identity as it was before.
+    /// Notes durably that this start is about to register. If the registration is accepted but its reply is lost, the next start can show this
+    /// word. Returns the former identity.
     ///
-    /// On a disk that takes no writes the word is not noted. The next start is taken for one of a folder that was set back,
-    /// which is true of what this one heard, and nothing else is lost: it writes nothing.
+    /// On a disk that takes no writes the word is not noted. The coordinator then treats the next start like that of a folder that was set back.
+    /// That is right for what this start heard, and nothing else is lost because this start writes nothing.
     pub fn try_start(&self) -> Result<Identity> {
         let before = self.identity();
         let word = self.folder.incarnation;
@@ -75,8 +75,8 @@ impl Store {
         Ok(before)
     }
 
-    /// Notes, durably if the disk takes writes, that the coordinator of `cluster` welcomed this start. The store belongs to that
-    /// cluster for good. [`StoreError::WrongCluster`] if it belongs to another.
+    /// Notes that the coordinator of `cluster` welcomed this start, durably if the disk takes writes. The store belongs to that cluster from then
+    /// on. Returns [`StoreError::WrongCluster`] if it belongs to another.
     pub fn welcomed(&self, cluster: ClusterId) -> Result<()> {
         if let Some(found) = self.identity().cluster.filter(|found| *found != cluster) {
             return Err(StoreError::WrongCluster { expected: cluster, found });

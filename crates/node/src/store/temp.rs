@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The folder of temporary files. It is made and emptied whenever a store is opened, and made again if it goes away.
+/// The folder of temporary files. It is created or emptied when a store is opened, and created again if it disappears.
 pub(super) const FOLDER: &str = "tmp";
 
-/// Names that others have taken in the folder while the store is open, and that are passed over at once. There should be none.
+/// Largest number of existing names that are skipped in one go. While the store is open there should be none.
 const MAX_TAKEN: u32 = 1000;
 
-/// Folders within each other that are emptied. Deeper ones stay.
+/// Depth to which nested folders are emptied. Deeper ones stay.
 const MAX_DEPTH: u32 = 16;
 
-/// Makes the folder, or empties it, in a folder whose identity was read a moment ago. Reading needs nothing of it, so what fails is no
-/// error; whoever writes gets it.
+/// Creates or empties the folder. The caller has just read the identity of the store's folder. Failures are ignored, because reading does not
+/// need the folder; a writer meets them later.
 pub(super) fn make_or_empty(disk: &dyn Disk) {
     let folder = Path::new(FOLDER);
     let emptied = match disk.list(folder) {
@@ -31,7 +31,7 @@ pub(super) fn make_or_empty(disk: &dyn Disk) {
     }
 }
 
-/// Removes what is in the folder. Nothing here is anybody's but the store's, except copies that somebody moved here by hand.
+/// Removes the folder's contents, which belong to the store. Copies that somebody moved here by hand stay.
 fn empty(disk: &dyn Disk, folder: &Path, depth: u32) -> Result<()> {
     for entry in disk.list(folder)? {
         let path = folder.join(&entry.name);
@@ -61,7 +61,7 @@ pub(super) struct TempFile {
 }
 
 impl TempFile {
-    /// A new one, of a name that nothing has.
+    /// Creates a temporary file under a free name.
     ///
     /// Errors: [`StoreError::TakesNoWrites`], [`StoreError::NotMounted`], the disk's.
     pub(super) fn create(folder: &Arc<Folder>) -> Result<Self> {
@@ -98,7 +98,7 @@ impl TempFile {
 }
 
 impl Folder {
-    /// Makes `tmp/` again. Only where the store's identity is: a folder whose disk is not mounted looks like an empty one.
+    /// Creates `tmp/` again, but only beside the store's identity: without its disk, a mount point looks like an empty folder.
     fn make_temps(&self) -> Result<()> {
         match Identity::load(self.disk.as_ref()) {
             Ok(Loaded::Current(found)) if found.store == self.locked_identity().store => {

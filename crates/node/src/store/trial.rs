@@ -9,7 +9,7 @@ const TRIAL_BYTES: [u8; 4096] = [0x5a; 4096];
 
 impl Store {
     /// Writes a file and removes it, reads whose store it is, and lists one folder of blocks. Nothing of it is durable, so it
-    /// costs no sync. A disk that takes no writes does all that reading needs: [`refusal`](Self::refusal) says so from then on.
+    /// costs no sync. A disk that takes no writes passes if it can be read; [`refusal`](Self::refusal) reports it from then on.
     ///
     /// # Errors
     /// The disk's; [`StoreError::BadIdentity`] or another one if the folder is not this store's any more.
@@ -29,7 +29,7 @@ impl Store {
 
     fn note_refusal(&self, refusal: Option<String>) {
         if refusal.is_none() {
-            // Room that was used up by an earlier start.
+            // An earlier start may have used up the spare.
             identity::keep_spare(self.folder.disk.as_ref());
         }
         let before = {

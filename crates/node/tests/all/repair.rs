@@ -47,7 +47,7 @@ async fn several_lost_blocks_come_from_one_flow() {
     }
 }
 
-/// By which whoever plans knows that the node wrote it, whoever passes it on.
+/// The MAC proves to the planner that the node wrote the copy, whoever relays it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_copy_that_is_written_comes_with_the_mac_of_its_node() {
     let rig = Rig::new("rs-4+2", &[100_000, 99_999, 3, 70_000], 32 * 1024).await;

@@ -1,6 +1,6 @@
 //! Twenty-four schedules of work and faults over processes of this build; docs/chaos.md says what they do and how they replay.
 //!
-//! Four tests, so that each ends well within the time that a test has, and a failure names few seeds.
+//! They are split into four tests, so that each ends well within the time limit of a test, and a failure names few seeds.
 
 use chaos::plan::{Fault, Step, Work, codes};
 use chaos::violation::Kind;
@@ -74,7 +74,7 @@ fn what_is_lost_is_found() {
     assert!(found.contains(&Kind::Lost), "{found:?}");
 }
 
-/// A margin that is wrong would let the harness destroy what nothing stands in for, and a family that is not drawn is never tried.
+/// A wrong margin would let the harness destroy the last copy of something; a family that is never drawn would never be tested.
 #[test]
 fn the_codes_that_are_drawn_are_those_that_there_are() {
     let ask = |arguments: &[&str]| -> Value {

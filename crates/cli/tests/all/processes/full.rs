@@ -1,4 +1,4 @@
-//! Nodes whose disks take no writes: they start, their blocks are read, and what is new goes elsewhere.
+//! Nodes whose disks take no writes: they start, their blocks can be read, and new blocks go elsewhere.
 
 use super::rig::Rig;
 use serde_json::Value;
@@ -7,14 +7,14 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A cluster one of whose nodes has its folder on a file system of its own. The daemons end before that is unmounted.
+/// A cluster with one node whose folder has its own file system. The daemons end before that is unmounted.
 struct Bench {
     rig: Rig,
     disk: Mounted,
 }
 
 impl Bench {
-    /// Three nodes; `None` for who may not mount.
+    /// Starts three nodes. Returns `None` if this user may not mount.
     fn up() -> Option<Bench> {
         let rig = Rig::new();
         let disk = Mounted::at(&rig.home().join("node-2"))?;
@@ -23,11 +23,11 @@ impl Bench {
     }
 }
 
-/// A file system in memory, for a node's whole folder. Dropping it unmounts it.
+/// A file system in memory for a node's whole folder. Dropping it unmounts it.
 struct Mounted(PathBuf);
 
 impl Mounted {
-    /// `None`, with a notice, for who may not mount.
+    /// Mounts it. Returns `None`, with a notice, if this user may not mount.
     fn at(folder: &Path) -> Option<Mounted> {
         fs::create_dir_all(folder).unwrap();
         let mounted = mount(&["-t", "tmpfs", "-o", "size=8m", "tmpfs"], folder);
@@ -41,7 +41,7 @@ impl Mounted {
         assert!(mount(&["-o", &format!("remount,{how}")], &self.0));
     }
 
-    /// Takes every byte that there is.
+    /// Fills the file system to the last byte.
     fn fill(&self) -> PathBuf {
         let path = self.0.join("filler");
         let mut filler = File::options().create(true).append(true).open(&path).unwrap();
@@ -87,7 +87,7 @@ fn a_node_on_a_full_disk_starts_serves_reads_and_takes_no_writes() {
         rig.ok(&["node", "stop", "2"]);
         let filler = disk.fill();
         rig.ok(&["node", "start", "2"]);
-        // What the start gave back and others took.
+        // Others take the room that the start freed.
         disk.fill();
         rig.lose(1);
         rig.lose(3);

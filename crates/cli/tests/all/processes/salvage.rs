@@ -1,4 +1,4 @@
-//! All copies of a block are damaged, each in another place: what is sound of them makes the block.
+//! All copies of a block are damaged, each in another place. Their sound chunks make up the block.
 
 use super::rig::{Rig, one_sentence};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use std::path::PathBuf;
 
 const CHUNK: usize = 32 * 1024;
 
-/// Blocks of eight chunks.
+/// Starts a cluster with blocks of eight chunks.
 fn up(nodes: u32) -> Rig {
     let rig = Rig::new();
     rig.ok(&["cluster", "up", "--nodes", &nodes.to_string(), "--block-size", "256KiB"]);
     rig
 }
 
-/// The data files of a block's copies.
+/// Returns the data files of a block's copies.
 fn files(rig: &Rig, block: &Value) -> Vec<PathBuf> {
     let id = block["block"].as_str().unwrap();
     let file = |node: &Value| {
@@ -39,7 +39,7 @@ fn scrub(rig: &Rig) {
     rig.run(&["scrub"]);
 }
 
-/// Waits until these blocks have all of their copies on other nodes than before. What is damaged goes later.
+/// Waits until each of these blocks has all of its copies and is on a node where it was not before. Damaged copies are deleted later.
 fn are_made_again(rig: &Rig, name: &str, damaged: &[Value]) {
     let nodes = |block: &Value| block["nodes"].as_array().unwrap().clone();
     rig.until("all copies are made again", || {
@@ -47,7 +47,7 @@ fn are_made_again(rig: &Rig, name: &str, damaged: &[Value]) {
         let is_new = |before: &Value| {
             let after = now.iter().find(|block| block["block"] == before["block"]).map(nodes);
             let after = after.expect("the block is there");
-            // One that was replaced before another was known to be damaged leaves its node free for that.
+            // A copy that was replaced before another one was known to be damaged leaves its node free for that one.
             after.len() == nodes(before).len() && after.iter().any(|node| !nodes(before).contains(node))
         };
         damaged.iter().all(is_new) && rig.run(&["health"]).status.success()

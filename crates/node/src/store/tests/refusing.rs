@@ -1,4 +1,4 @@
-//! A disk that takes no writes: what lies there is read, and nothing is lost by the starts that could not be noted.
+//! A disk that takes no writes: its contents can be read, and starts that could not be noted lose nothing.
 
 use super::*;
 use disk::SyncPoint;
@@ -8,7 +8,7 @@ const BLOCK: BlockId = BlockId(0xaa << 120 | 1);
 const OTHER: BlockId = BlockId(0xbb << 120 | 2);
 const CLUSTER: ClusterId = ClusterId(5);
 
-/// A store with one copy, whose start was welcomed and has ended.
+/// Returns a store with one copy whose start was welcomed and has ended.
 fn bench() -> Bench {
     let bench = Bench::new();
     let store = bench.store();
@@ -18,7 +18,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Leaves no block of a file system; the double counts bytes, and identities differ in length.
+/// Fills the disk up to less than a block of a file system. The disk double counts single bytes, and identities differ in length.
 fn fill(disk: &CrashDisk) {
     const SLACK: u64 = 64;
     disk.set_capacity(u64::MAX);
@@ -30,7 +30,7 @@ fn reads(store: &Store) {
     assert_eq!(copies(store), [(BLOCK, 1)]);
 }
 
-/// A whole start: it registers, hears of a new life of a coordinator, and is welcomed.
+/// Runs a whole start: it registers, hears of a new life of a coordinator, and is welcomed.
 fn start(disk: &CrashDisk, term: u64) -> (Store, Identity) {
     let store = open(disk).unwrap();
     let before = store.try_start().unwrap();
@@ -54,7 +54,7 @@ fn a_start_on_a_full_disk_is_noted_in_room_that_was_kept_for_it() {
         assert!(store.refusal().unwrap().contains("no space"));
         assert_eq!((store.free_bytes().unwrap(), store.vouches()), (0, true));
         assert!(matches!(store.writer(OTHER, 1, 10), Err(StoreError::NoRoom { .. })));
-        // Whatever a write or a deletion gave back, others take.
+        // Others take whatever a write or a deletion freed.
         fill(&disk);
     }
     disk.set_capacity(u64::MAX);
@@ -88,7 +88,7 @@ fn a_read_only_disk_is_read_and_nothing_is_written_before_its_start_is_noted() {
     );
     drop(store);
 
-    // The next start knows of nothing that the last one could not note.
+    // The next start does not know what the last one could not note.
     let (store, before) = start(&disk, 4);
     assert_eq!(before, noted);
     disk.set_read_only(false);
@@ -180,14 +180,14 @@ fn a_running_store_makes_its_temporary_folder_again_but_not_in_a_folder_that_is_
     for number in 0..20 {
         disk.remove_folder(&tmp.join(number.to_string())).unwrap();
     }
-    // As if its disk were not mounted.
+    // The folder looks as if its disk were not mounted.
     disk.remove_folder(tmp).unwrap();
     disk.rename(Path::new("identity"), Path::new("elsewhere")).unwrap();
     let refused = store.writer(OTHER, 3, 10);
     assert!(matches!(refused, Err(StoreError::NotMounted)), "{refused:?}");
     assert!(store.try_disk(0).is_err());
     assert!(!disk.exists(tmp).unwrap());
-    // Nor is another store's folder its own.
+    // The folder of another store is not used either.
     let identity = Identity { store: StoreId(99), ..store.identity() };
     identity.save(&disk).unwrap();
     assert!(matches!(store.writer(OTHER, 3, 10), Err(StoreError::NotMounted)));

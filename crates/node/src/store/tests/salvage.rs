@@ -1,4 +1,4 @@
-//! What is sound of a damaged copy is found by its block's fingerprint.
+//! The block's fingerprint identifies the sound chunks of a damaged copy.
 
 use super::*;
 use gf::Fingerprint;
@@ -7,7 +7,7 @@ const BLOCK: BlockId = BlockId(0xaa << 120 | 1);
 const BYTES: usize = 5 * CHUNK_BYTES + 1234;
 const CHUNKS: u64 = 6;
 
-/// A store with the block, and the block's fingerprint.
+/// Returns a store with the block, and the block's fingerprint.
 fn bench() -> (CrashDisk, Store, Fingerprint) {
     let bench = Bench::new();
     let store = bench.store();
@@ -15,7 +15,7 @@ fn bench() -> (CrashDisk, Store, Fingerprint) {
     (bench.disk, store, staged.meta.fingerprint)
 }
 
-/// The chunks that differ from their fingerprints, of a copy that was opened though it is damaged.
+/// Returns the chunks of a salvaged copy that differ from their fingerprints.
 fn unsound(salvaged: &Salvaged) -> Vec<u64> {
     let chunk = |chunk: u64| {
         let start = chunk * CHUNK_BYTES as u64;
@@ -46,7 +46,7 @@ fn any_damage_of_a_sidecar_leaves_the_data_readable() {
     let length = |disk: &CrashDisk| disk.len(&sidecar_path(BLOCK)).unwrap();
     let (disk, ..) = bench();
     let head = length(&disk) - entries;
-    // Magic, versions, length of the meta, the meta, its checksum; then an entry, and all of them.
+    // Damages the magic, the versions, the meta's length, the meta, its checksum, then one entry, then all entries.
     let damages: Vec<Vec<u64>> = (0..head)
         .map(|at| vec![at])
         .chain([vec![head + 5], vec![9, head + 5], (0..head + entries).step_by(50).collect()])
@@ -70,7 +70,7 @@ fn damaged_chunks_are_told_from_sound_ones_without_the_head() {
     flip(&disk, &data_path(BLOCK), 2 * CHUNK_BYTES as u64 + 17);
     assert!(matches!(store.reader(BLOCK, 1), Err(StoreError::UnknownVersion { .. })));
     assert_eq!(salvage(&store, &fingerprint).unwrap(), [2]);
-    // What is cut off is not there, and the rest is.
+    // Truncated chunks are missing; the others stay sound.
     disk.damage(&data_path(BLOCK), |bytes| bytes.truncate(4 * CHUNK_BYTES + 1)).unwrap();
     assert_eq!(salvage(&store, &fingerprint).unwrap(), [2, 4, 5]);
 }
@@ -80,7 +80,7 @@ fn without_the_right_fingerprint_nothing_is_called_sound() {
     let (disk, store, fingerprint) = bench();
     let corrupt = |salvaged| matches!(salvaged, Err(StoreError::Corrupt { .. }));
     assert!(corrupt(salvage(&store, &Fingerprint::ZERO)));
-    // The entry of a chunk and its bytes are both damaged: nobody knows what it was.
+    // With both its entry and its bytes damaged, the chunk is unknown.
     let entry = disk.len(&sidecar_path(BLOCK)).unwrap() - 2 * ENTRY_BYTES as u64 + 9;
     flip(&disk, &sidecar_path(BLOCK), entry);
     assert_eq!(salvage(&store, &fingerprint).unwrap(), []);
