@@ -33,7 +33,7 @@ pub struct View {
 #[derive(Clone, Debug, Default)]
 struct Stripe {
     code: String,
-    /// Members that are stored; others are known to be zero, or stand for themselves nowhere.
+    /// Stored members. Others are known to be zero, or exist only as replicas.
     stored: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl View {
         let members = status["members"].as_array().into_iter().flatten();
         for member in members.filter(|member| member["is_virtual"] != true) {
             let bytes = member["stored_bytes"].as_u64().unwrap_or(0);
-            // One that is stored may have no bytes, and is not absent for that.
+            // A stored member may have no bytes; it is not absent because of that.
             let Some(member_id) = member["block"].as_str().filter(|id| !id.is_empty()) else { continue };
             let is_missing = u64::from(member["living"] != true);
             (self.missing, self.short) = (self.missing + is_missing, self.short + is_missing);
@@ -87,19 +87,19 @@ impl View {
         self.stripes.insert(id, stripe);
     }
 
-    /// How many stripes of which code there are.
+    /// Returns the number of stripes per code.
     pub fn stripes_by_code(&self) -> BTreeMap<&str, u64> {
         let mut counts = BTreeMap::new();
         self.stripes.values().for_each(|stripe| *counts.entry(stripe.code.as_str()).or_default() += 1);
         counts
     }
 
-    /// Copies that are counted on at a node.
+    /// Returns the blocks that count a copy on the node.
     pub fn counted_at(&self, node: u32) -> impl Iterator<Item = &str> {
         self.places.iter().filter(move |(_, at)| *at == node).map(|(block, _)| block.as_str())
     }
 
-    /// On how many machines a block, and what stands beside it, must lie.
+    /// Returns the number of machines on which a block and its replicas or stripe must lie.
     pub fn hosts_needed(&self, block: &str) -> usize {
         match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
             Some(stripe) => stripe.stored.len(),
@@ -118,7 +118,7 @@ impl View {
         match self.stripe_of.get(block).and_then(|id| self.stripes.get(id)) {
             Some(stripe) => {
                 let lost = stripe.stored.iter().filter(|member| whole(member) == 0).count();
-                // A short stripe survives no less: what is zero is never lost.
+                // A short stripe survives as many losses: zero members are never lost.
                 codes::tolerance(&stripe.code).saturating_sub(lost)
             }
             None if self.lengths.contains_key(block) => whole(block).saturating_sub(1),

@@ -1,4 +1,4 @@
-//! What schedules covered, as a document that parts of many seeds are added up from, and what none of them ever did.
+//! The coverage of schedules, as a document: the documents of many runs can be added up, and each lists what no schedule did.
 
 use crate::plan::{Fault, Work, codes};
 use crate::violation::Kind;
@@ -11,19 +11,19 @@ use std::path::Path;
 /// Version of the document.
 const FORMAT: u32 = 1;
 
-/// In the tally before the name of a code.
+/// Prefix of a code's name in the tally.
 pub const CODE: &str = "code ";
 
-/// In the tally before what two operators were at.
+/// Prefix in the tally of two operators' simultaneous work.
 pub const OPERATORS: &str = "operators: ";
 
-/// Policies by which puts place replicas for a code.
+/// Policies by which puts place the replicas for a code.
 const POLICIES: [&str; 4] = ["random", "ear-preliminary", "ear", "rapidraid"];
 
-/// How stripes are encoded, but for the star, which is the usual one.
+/// Encoding schemes besides the star, the default.
 const ENCODINGS: [&str; 3] = ["pipeline", "pipeline-lanes", "star-lanes"];
 
-/// Orders of two operators that are to come together.
+/// Orders of two operators that should coincide.
 const TOGETHER: [&str; 7] = [
     "decommission beside decommission",
     "decommission beside repair node",
@@ -34,58 +34,57 @@ const TOGETHER: [&str; 7] = [
     "decommission beside repair object",
 ];
 
-/// Outcomes in which nothing was done.
+/// Outcomes that mean that nothing was done.
 const NOT_DONE: [&str; 4] = ["failed", "archive failed", "put failed", "a stop stood in"];
 
-/// What was done and how it went, and how often.
+/// Number of occurrences, by kind of work or fault and by outcome.
 pub type Tally = BTreeMap<String, BTreeMap<String, u64>>;
 
-/// Violations of one kind: how many, in which seeds.
+/// Violations of one kind.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Seen {
-    /// How many.
+    /// Number of violations.
     pub times: u64,
-    /// In which seeds.
+    /// Seeds in which they occurred.
     pub seeds: BTreeSet<u64>,
 }
 
-/// What schedules covered.
+/// Coverage of schedules.
 #[derive(Clone, PartialEq, Default, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coverage {
     /// [`FORMAT`].
     pub format: u32,
-    /// What the programs that were run say of their version.
+    /// Versions of the programs that were run.
     pub builds: BTreeSet<String>,
-    /// Which seeds were run.
+    /// Seeds that were run.
     pub seeds: BTreeSet<u64>,
-    /// How many schedules; more than seeds, if some were run again.
+    /// Number of schedules; more than seeds if some were run again.
     pub schedules: u64,
-    /// How long all of them took.
+    /// Total duration.
     pub seconds: f64,
-    /// What was done.
+    /// Work and faults, by outcome.
     pub tally: Tally,
-    /// What went wrong, by kind.
+    /// Violations, by kind.
     pub failures: BTreeMap<Kind, Seen>,
-    /// What switches let pass, by switch.
+    /// Violations that switches let pass, by switch.
     pub switched_off: BTreeMap<String, Seen>,
     /// Schedules that the harness could not run.
     pub not_run: Vec<String>,
-    /// What was never done. Follows from the tally.
+    /// Kinds that no schedule did. Derived from the tally.
     #[serde(default)]
     pub never: BTreeSet<String>,
 }
 
 impl Coverage {
-    /// Of no schedules.
+    /// Returns the coverage of no schedules.
     pub fn new() -> Coverage {
         Coverage { format: FORMAT, ..Coverage::default() }
     }
 
-    /// Reads one.
+    /// Reads a document.
     ///
-    /// # Errors
-    /// No such file, or none of this version.
+    /// # Errors If the file is missing or has another version.
     pub fn read(path: &Path) -> Result<Coverage> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let read: Coverage = serde_json::from_str(&text)
@@ -94,17 +93,16 @@ impl Coverage {
         Ok(read)
     }
 
-    /// Writes it.
+    /// Writes the document.
     ///
-    /// # Errors
-    /// Of the disk.
+    /// # Errors Those of the disk.
     pub fn write(&self, path: &Path) -> Result<()> {
         let whole = Coverage { never: self.never(), ..self.clone() };
         let text = serde_json::to_string_pretty(&whole)? + "\n";
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Counts something.
+    /// Adds `times` occurrences of an outcome.
     pub fn count(&mut self, what: &str, outcome: &str, times: u64) {
         *self.tally.entry(what.to_owned()).or_default().entry(outcome.to_owned()).or_default() += times;
     }
@@ -127,8 +125,8 @@ impl Coverage {
         self.not_run.extend(other.not_run.iter().cloned());
     }
 
-    /// What these schedules never did, of all that seeds draw: faults, work, codes, policies, encodings, and what two operators
-    /// were at together.
+    /// Returns everything that seeds draw and these schedules never did: faults, work, codes, policies, encodings, and pairs of operators'
+    /// orders.
     pub fn never(&self) -> BTreeSet<String> {
         let is_done = |what: &str| {
             let outcomes = self.tally.get(what).into_iter().flatten();
@@ -147,7 +145,7 @@ impl Seen {
     }
 }
 
-/// All that seeds draw, as the tally names it.
+/// Returns everything that seeds draw, by its names in the tally.
 fn all() -> BTreeSet<String> {
     let plain = Fault::KINDS.iter().chain(Work::KINDS).map(|kind| (*kind).to_owned());
     let codes = codes::all().map(|code| format!("{CODE}{}", code.name));

@@ -65,7 +65,7 @@ fn apply(world: &World, fault: &Fault) -> Outcome {
         }
         _ => {}
     }
-    // What disks do stays as it is while somebody asks what is known of it.
+    // Disk faults do not begin or end while a trial asks what the cluster knows of them.
     let _disks = fault.is_beside_processes().then(|| world.disks.read());
     let _silence = fault.has().is_none().then(|| world.working.write());
     let _held = world.hold(fault.has());

@@ -1,4 +1,4 @@
-//! Nodes that are decommissioned: what is said of them, and what they still have.
+//! Decommissioned nodes: what status says of them, and what they still hold.
 
 use crate::catalog::View;
 use crate::command::{Deadline, Ran};
@@ -11,35 +11,35 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Where nothing is to be waited for, or what stays is not held against the product, it is to stay the same for so long.
+/// Time without change after which a node that stays, with nowhere to go or with the product excused, is no longer waited for.
 const SAME_FOR: Duration = Duration::from_secs(8);
 
 const POLL: Duration = Duration::from_millis(300);
 
-/// What is said and what is there are asked for one after another: it counts if it stays for so many looks.
+/// Number of looks in a row after which a contradiction counts. Status and copies are asked for one after another.
 const LOOKS: u32 = 4;
 
-/// What status calls a node that may go.
+/// State in status of a node that may go.
 const DECOMMISSIONED: &str = "decommissioned";
 
-/// What is untrue where copies are left.
+/// Part of the violation's text for a node that still has copies.
 const HAS_COPIES: &str = "is called decommissioned, and";
 
-/// A node that leaves, or has left.
+/// A node that is leaving or has left.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Leaver {
     node: u32,
-    /// As status calls it.
+    /// State of the node in status.
     state: String,
-    /// Copies that status counts there, if it says so.
+    /// Number of copies there by status, if it gives one.
     told: Option<u64>,
-    /// Copies that `stat` shows there.
+    /// Number of copies there by `stat`.
     counted: u64,
-    /// There is a machine for everything that it has.
+    /// Whether other machines suffice for everything that it holds.
     may_go: bool,
 }
 
-/// Orders a node's decommission. If that ends well nothing is left there.
+/// Orders a node's decommission. If the command succeeds, nothing may be left there.
 pub fn order(world: &World, node: u32) -> Result<Ran> {
     let ran = world.ask(&["node", "decommission", &node.to_string()])?;
     if !ran.is_ok() {
@@ -63,7 +63,7 @@ pub fn order(world: &World, node: u32) -> Result<Ran> {
     Ok(ran)
 }
 
-/// Takes a node back.
+/// Takes a decommissioned node back.
 pub fn take_back(world: &World, node: u32) -> Result<Ran> {
     world.taken_back.fetch_add(1, Ordering::SeqCst);
     world.ask(&["node", "recommission", &node.to_string()])
@@ -74,7 +74,7 @@ impl Leaver {
         self.state == DECOMMISSIONED && self.counted == 0
     }
 
-    /// It has left, or has nowhere to go; or it is not held against the product that it stays.
+    /// Whether waiting for it has no point: it has left, has nowhere to go, or a switch excuses that it stays.
     fn is_waited_for_in_vain(&self, world: &World) -> bool {
         let stays = (Kind::NotEnded, self.stays());
         self.is_gone() || self.counted > 0 && !self.may_go || world.are_switched_off([&stays])
@@ -90,7 +90,7 @@ impl Leaver {
     }
 }
 
-/// Nodes that leave or have left, as status and `stat` show them; `None` if they do not answer.
+/// Returns the nodes that are leaving or have left, as status and `stat` show them; `None` if they do not answer.
 fn look(world: &World) -> Result<Option<Vec<Leaver>>> {
     let Some(status) = world.ask_json(&["cluster", "status"])? else { return Ok(None) };
     if !nodes(&status).iter().any(|node| node["leaving"] == true) {
@@ -111,7 +111,7 @@ fn leavers(status: &Value, view: &View) -> Vec<Leaver> {
     let leaving = nodes(status).iter().filter(|node| node["leaving"] == true);
     let leaver = |said: &Value| {
         let node = number(said);
-        // Before there were states a node that leaves was called so in any case.
+        // Versions without states call every leaving node decommissioned.
         let state = said["state"].as_str().unwrap_or(DECOMMISSIONED).to_owned();
         let counted: Vec<&str> = view.counted_at(node).collect();
         let may_go = counted.iter().all(|block| view.hosts_needed(block) <= hosts.len());
@@ -120,8 +120,7 @@ fn leavers(status: &Value, view: &View) -> Vec<Leaver> {
     leaving.map(leaver).collect()
 }
 
-/// Waits until every node that leaves has left, or gets no further; then each is to be called what it is. Nobody orders
-/// anything.
+/// Waits until every leaving node has left or makes no more progress; then its state must be true. Nobody gives any orders meanwhile.
 pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Deadline::after(quiet);
     let mut same = (Vec::new(), Deadline::after(SAME_FOR));

@@ -131,7 +131,7 @@ fn begin(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Clients, operators and faults, each in a thread of its own.
+/// Runs clients, operators and faults, each in its own thread.
 fn perform(world: &World) -> Result<()> {
     world.begins();
     std::thread::scope(|scope| {

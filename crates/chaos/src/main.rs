@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Enough to tell builds.
+/// Enough digits to tell builds apart.
 const DIGEST_DIGITS: usize = 12;
 
 /// Run seeded schedules of work and faults over a cluster of processes.
@@ -126,12 +126,12 @@ fn add_up(files: &[PathBuf]) -> Result<Summary> {
     Ok(Summary::of(sum))
 }
 
-/// What the program says of itself.
+/// Returns the program's version and digest.
 fn build(program: &Path) -> Result<String> {
     let said = Command::new(program).arg("--version").output();
     let said = said.with_context(|| format!("cannot run {}", program.display()))?;
     let bytes = std::fs::read(program).with_context(|| format!("cannot read {}", program.display()))?;
-    // Builds of one version are told by their bytes.
+    // The digest tells builds of one version apart.
     let digest = blake3::hash(&bytes).to_hex();
     Ok(format!("{}, {}", String::from_utf8_lossy(&said.stdout).trim(), &digest[..DIGEST_DIGITS]))
 }

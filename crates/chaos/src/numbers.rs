@@ -1,12 +1,12 @@
-//! Numbers in JSON: what many programs read as a double is not to be larger than a double keeps exactly.
+//! Numbers in JSON. Many programs read them as doubles, so none may exceed what a double represents exactly.
 
-/// Whole numbers up to here are kept exactly: 2^53.
+/// Largest magnitude up to which doubles represent all whole numbers: 2^53.
 const MOST: f64 = 9_007_199_254_740_992.0;
 
-/// What is said of such a number.
+/// Part of the violation's text for such a number.
 pub const TOO_LARGE: &str = "with a number that programs do not read exactly:";
 
-/// The first number in this text that is larger, above or below zero. The text may be several documents, or none at all.
+/// Returns the first number in the text whose magnitude is larger. The text may be several documents, or none.
 pub fn beyond(text: &[u8]) -> Option<String> {
     let mut rest = text.iter().copied().peekable();
     let mut is_string = false;

@@ -28,17 +28,17 @@ pub struct Plan {
     pub shape: Shape,
     /// What clients do, each one thing after the other. A step begins at its time, or when the one before has ended.
     pub clients: Vec<Vec<Step<Work>>>,
-    /// What operators order meanwhile, each one thing after the other, beside the clients and each other.
+    /// Orders of each operator, one after another, concurrent with the clients and the other operators.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operators: Vec<Vec<Step<Work>>>,
     /// What happens to the cluster meanwhile; each begins at its time, whatever else goes on.
     pub faults: Vec<Step<Fault>>,
     /// After this time clients begin nothing, milliseconds.
     pub ends_ms: u64,
-    /// When all faults are undone daemons go on as they are, instead of starting anew.
+    /// Whether daemons keep running when all faults are undone, instead of restarting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
-    /// What is taken away at the end, as far as `health` allows it.
+    /// Trial at the end: how nodes are taken away, as far as `health` allows, and its draw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<(Taking, u64)>,
 }
@@ -94,7 +94,7 @@ impl Plan {
         self.code().map_or(1, |(_, parities)| parities)
     }
 
-    /// The same of this code.
+    /// Returns the rack capacity for this code.
     pub fn rack_capacity_of(&self, code: &str) -> u32 {
         codes::known(code).map_or(1, |code| code.tolerance)
     }
@@ -133,7 +133,7 @@ impl Plan {
         named.map(|object| object + 1).max().unwrap_or(0)
     }
 
-    /// All that clients and operators do.
+    /// Returns all steps of clients and operators.
     pub fn steps(&self) -> impl Iterator<Item = &Step<Work>> {
         self.clients.iter().chain(&self.operators).flatten()
     }

@@ -59,19 +59,19 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Of runs of this build, as the program says it.
+    /// Returns an empty summary of runs of this build.
     pub fn of_build(build: String) -> Summary {
         let mut summary = Summary::default();
         summary.0.builds.insert(build);
         summary
     }
 
-    /// Of what others covered.
+    /// Returns the summary of a given coverage.
     pub fn of(coverage: Coverage) -> Summary {
         Summary(coverage)
     }
 
-    /// What was covered.
+    /// Returns the coverage.
     pub fn coverage(&self) -> &Coverage {
         &self.0
     }

@@ -44,7 +44,7 @@ const TOLD: [(u64, &str); 5] =
 /// A damaged file of the catalog that was replaced; a number follows.
 const DAMAGED_CATALOG: &str = "catalog.redb.damaged-";
 
-/// What `health` says of time, which is another each time.
+/// Fields of `health` that change with time.
 const CHANGING: [&str; 3] = ["at_unix_ms", "healed_bytes_per_s", "left_s"];
 
 /// What is said of blocks begins with this.
@@ -83,7 +83,7 @@ pub fn settle(world: &World, quiet: Duration) -> Result<()> {
     end(world)
 }
 
-/// Counts the stripes that are there at the end, by their codes.
+/// Counts the stripes at the end by code.
 fn count_codes(world: &World) -> Result<()> {
     let Some(view) = world.view()? else { return Ok(()) };
     for (code, stripes) in view.stripes_by_code() {
@@ -102,7 +102,7 @@ fn kept_aside(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Nothing is started but what has ended by itself.
+/// Starts only the daemons that ended by themselves.
 fn go_on(world: &World) -> Result<()> {
     world.count("the end", "all goes on");
     for daemon in world.cluster.daemons() {
@@ -382,7 +382,7 @@ fn spread(status: &Value, view: &View, findings: &mut Findings) {
 fn whole(world: &World, view: &View, findings: &mut Findings) -> Result<()> {
     let ran = world.ask(&["health"])?;
     let mut health: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
-    // What is found is compared with what was found before.
+    // These fields would make equal findings differ.
     if let Some(said) = health.as_object_mut() {
         said.retain(|what, _| !CHANGING.contains(&what.as_str()));
     }

@@ -36,24 +36,24 @@ pub enum Number {
     WriteDraw,
     /// Nothing of blocks may be opened, listed, renamed or removed.
     NoPermission,
-    /// The same of so many of a thousand folders of blocks.
+    /// Permille of block folders in which nothing may be opened, listed, renamed or removed.
     FolderPermille,
-    /// Which ones.
+    /// Draw that selects the folders.
     FolderDraw,
-    /// With which error.
+    /// The error for these folders.
     FolderErrno,
-    /// Files of so many of a thousand blocks cannot be opened.
+    /// Permille of blocks whose files cannot be opened.
     OpenPermille,
-    /// Which ones.
+    /// Draw that selects the blocks.
     OpenDraw,
-    /// With which error.
+    /// The error for these files.
     OpenErrno,
 }
 
-/// The disk cannot.
+/// Input/output error.
 pub const EIO: i64 = 5;
 
-/// It is not allowed.
+/// Permission denied.
 pub const EACCES: i64 = 13;
 
 /// The library, compiled.
@@ -93,7 +93,7 @@ pub fn set(folder: &Path, numbers: &[(Number, i64)]) -> Result<()> {
     Ok(())
 }
 
-/// Whether the library's draw hits a name: FNV-1a, as `is_drawn` in C.
+/// Whether the library's draw hits a name: FNV-1a, like `is_drawn` in C.
 pub fn is_drawn(name: &str, draw: u64, permille: u32) -> bool {
     let bytes = name.bytes().chain(draw.to_le_bytes());
     let hash = bytes.fold(14_695_981_039_346_656_037_u64, |hash, byte| {

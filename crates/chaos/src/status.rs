@@ -1,15 +1,15 @@
-//! What `cluster status` and `tasks list` answer.
+//! Reads the answers of `cluster status` and `tasks list`.
 
 use crate::world::World;
 use anyhow::Result;
 use serde_json::Value;
 
-/// The nodes that status tells of.
+/// Returns the nodes in a status.
 pub fn nodes(status: &Value) -> &[Value] {
     status["nodes"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Jobs that have not ended, in words. Tasks with a number in their name are jobs; others are workers, which never end.
+/// Describes the jobs that have not ended. A task whose name ends in a number is a job; others are workers, which never end.
 pub fn running_jobs(world: &World) -> Result<Vec<String>> {
     let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
     let name = |task: &Value| task["name"].as_str().unwrap_or_default().to_owned();

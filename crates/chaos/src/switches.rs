@@ -8,7 +8,7 @@ use crate::violation::Kind;
 pub struct Switch {
     /// Its name, for `--on`.
     pub name: &'static str,
-    /// Where the plan has one of these faults, or codes (`code xcode-5`); everywhere, if there are none.
+    /// Faults, or codes (`code xcode-5`), one of which the plan must have; empty for any plan.
     pub faults: &'static [&'static str],
     /// Violations of these kinds.
     pub kinds: &'static [Kind],
@@ -18,14 +18,14 @@ pub struct Switch {
     pub why: &'static str,
 }
 
-/// In plans whose daemons are not started again at the end, as if it were a fault.
+/// Stands among the faults for plans whose daemons are not restarted at the end.
 pub const GOES_ON: &str = "all goes on";
 
-/// Faults that leave files that the node may not remove just then.
+/// Faults that leave files that the node cannot remove at that time.
 const LEAVING_FILES: &[&str] =
     &["no permission", "write errors", "unreadable folders (EIO)", "unreadable folders (EACCES)"];
 
-/// Those there are.
+/// All switches.
 pub const SWITCHES: &[Switch] = &[
     Switch {
         name: "unread-is-told-late",

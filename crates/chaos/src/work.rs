@@ -80,7 +80,7 @@ fn work(world: &World, work: &Work) -> Result<()> {
     Ok(())
 }
 
-/// Which codes and layouts that was about.
+/// Counts the codes and layouts of a step.
 fn count_layout(world: &World, work: &Work, is_done: bool) {
     let shape = &world.plan.shape.code;
     let (code, done, failed) = match work {
@@ -103,7 +103,7 @@ fn count_layout(world: &World, work: &Work, is_done: bool) {
     world.count(&format!("{CODE}{code}"), if is_done { done } else { failed });
 }
 
-/// Does an operator's steps, beside the clients' and other operators'.
+/// Runs an operator's steps, concurrently with clients and other operators.
 pub fn operator(world: &World, number: usize) -> Result<()> {
     for step in world.plan.operators.get(number).into_iter().flatten() {
         world.wait_until(step.at_ms);
@@ -135,14 +135,14 @@ fn said(ran: &Ran) -> String {
     }
 }
 
-/// The options of a put that say where its blocks lie.
+/// Returns the options of a put that determine where its blocks lie.
 fn layout(world: &World, work: &Work) -> Vec<String> {
     let Work::Put { coded, code, policy, .. } = work else { return Vec::new() };
     let plan = &world.plan;
     let of_seed = plan.gathers().then_some("ear");
     let code = code.as_deref();
     let (policy, capacity) = match (coded, policy) {
-        // Short stripes too, as archivals have.
+        // Allows short stripes too, as archivals do.
         (true, _) => return words(&["--code", code.unwrap_or(&plan.shape.code), "--short"]),
         (false, Some(policy)) => (policy.as_str(), plan.rack_capacity_of(code.unwrap_or_default())),
         (false, None) => match of_seed {

@@ -49,13 +49,13 @@ pub struct World {
     pub destroying: Mutex<()>,
     /// Held while what the catalog could be made of again is hurt (`Fault::hurts_history`).
     pub history: Mutex<()>,
-    /// Read by whatever makes disks fail beside other faults; written by what needs them to stay as they are.
+    /// Read-locked by disk faults that run beside other faults; write-locked by trials, which need the disks to stay as they are.
     pub disks: RwLock<()>,
-    /// Nodes were taken back so often: what was said of one that leaves may be over.
+    /// Number of times that a node was taken back; it invalidates earlier answers about a leaving node.
     pub taken_back: AtomicU64,
-    /// Commands that answered with numbers that are too large.
+    /// Commands whose answers contained too large numbers.
     large: Mutex<BTreeSet<String>>,
-    /// What each operator is at.
+    /// The current kind of work of each operator.
     busy: Mutex<BTreeMap<usize, &'static str>>,
     /// Milliseconds of the schedule are counted from here.
     started: Mutex<Instant>,
@@ -126,12 +126,12 @@ impl World {
         self.count_many(what, outcome, 1);
     }
 
-    /// Counts so many.
+    /// Adds `times` occurrences to the tally.
     pub fn count_many(&self, what: &str, outcome: &'static str, times: u64) {
         *locked(&self.tally).entry(what.to_owned()).or_default().entry(outcome).or_default() += times;
     }
 
-    /// An operator is at something until this is dropped; what others are at is counted.
+    /// Marks an operator as busy until the result is dropped, and counts what other operators are doing at that time.
     pub fn is_busy(&self, operator: usize, kind: &'static str) -> Busy<'_> {
         let mut busy = locked(&self.busy);
         for other in busy.values() {
@@ -152,7 +152,7 @@ impl World {
         locked(&self.violations).push(violation);
     }
 
-    /// Faults of the plan, its codes, and how it ends, for switches.
+    /// Returns the plan's faults, its codes and its end, for switches.
     fn faults(&self) -> Vec<&'static str> {
         let faults = self.plan.faults.iter().map(|step| step.does.kind());
         let named: BTreeSet<&str> = self.plan.steps().filter_map(|step| step.does.code()).collect();
@@ -212,7 +212,7 @@ impl World {
         Ok(ran)
     }
 
-    /// The same, but for panics, which its caller finds.
+    /// Does the same without looking for panics; the caller finds those.
     pub fn ask_quietly(&self, arguments: &[&str]) -> Result<Ran> {
         let ran = self.cluster.ask(arguments, PATIENCE)?;
         if ran.status.is_none() {
@@ -222,7 +222,7 @@ impl World {
         Ok(ran)
     }
 
-    /// A number that is too large is told once of each command: the same answer comes again and again.
+    /// Reports a too large number once per command, because the same answer recurs.
     fn look_at_numbers(&self, arguments: &[&str], answer: &[u8]) {
         let Some(number) = numbers::beyond(answer) else { return };
         let command: Vec<&str> = arguments.iter().take(2).copied().collect();
@@ -297,7 +297,7 @@ impl World {
     }
 }
 
-/// An operator that is at something.
+/// A busy operator.
 pub struct Busy<'a> {
     world: &'a World,
     operator: usize,

@@ -56,7 +56,7 @@ impl CrashDisk {
         self.media().is_starved = on;
     }
 
-    /// From now on (or no longer) nothing can be changed or synced, as on a file system that is mounted read-only.
+    /// Sets whether changes and syncs fail, as on a file system that is mounted read-only.
     pub fn set_read_only(&self, on: bool) {
         self.media().is_read_only = on;
     }

@@ -69,7 +69,7 @@ impl DiskError {
         }
     }
 
-    /// Whether the disk takes no writes now, which says nothing of what is read from it: it is full, read-only, or forbids it.
+    /// Whether the disk takes no writes now: it is full, read-only, or forbids them. Reads may still succeed.
     pub fn refuses_writes(&self) -> bool {
         match self {
             DiskError::NoSpace { .. } => true,

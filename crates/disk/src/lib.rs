@@ -66,7 +66,7 @@ pub trait Disk: Send + Sync + Debug {
     /// Makes a folder within an existing one.
     fn create_folder(&self, path: &Path) -> Result<()>;
 
-    /// Removes a folder that is empty; one that is not is [`DiskError::Io`].
+    /// Removes an empty folder. Returns [`DiskError::Io`] if it is not empty.
     fn remove_folder(&self, path: &Path) -> Result<()>;
 
     /// The entries of a folder, in no particular order; names that are not UTF-8 are left out (nothing here makes any).
@@ -79,8 +79,8 @@ pub trait Disk: Send + Sync + Debug {
     fn exists(&self, path: &Path) -> Result<bool>;
 
     /// Takes an exclusive advisory lock that lasts as long as the guard and the process;
-    /// [`DiskError::AlreadyLocked`] at once if another holds it. The file `path` is made if missing and never removed. On a
-    /// disk that takes no writes it may be missing: then the root of the disk is locked against all others.
+    /// [`DiskError::AlreadyLocked`] at once if another holds it. The file `path` is made if missing and never removed. If it is missing on a disk
+    /// that takes no writes, the root of the disk is locked instead, against all others.
     fn lock(&self, path: &Path) -> Result<LockGuard>;
 
     /// Bytes that can still be written.

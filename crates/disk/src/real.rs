@@ -64,7 +64,7 @@ fn make_durable(folder: &Path) -> std::io::Result<()> {
     File::open(above)?.sync_all()
 }
 
-/// Locks an open file, or does not wait for whoever has it.
+/// Locks an open file. Fails at once if somebody else holds the lock.
 fn locked(path: &Path, file: &File, how: FlockOperation) -> Result<()> {
     match rustix::fs::flock(file, how) {
         Ok(()) => Ok(()),
@@ -148,7 +148,7 @@ impl Disk for RealDisk {
             Err(refused) if refused.refuses_writes() => File::open(&resolved).ok(),
             made => Some(made?),
         };
-        // Whoever could not have the file has the root alone: it may be made meanwhile, and somebody else lock it.
+        // Without the file, the root is locked exclusively: the file might be created later and locked by another process.
         let Some(file) = file else {
             return locked(path, &root, FlockOperation::NonBlockingLockExclusive)
                 .map(|()| LockGuard::new(root));

@@ -1,33 +1,32 @@
-//! Small files that are replaced as a whole, on a full disk too.
+//! Replaces small files as a whole, even on a full disk.
 //!
 //! ```text
 //!   identity.new    ──write, sync, rename──▶ identity     the usual way: needs a block of the disk for a moment
 //!   identity.spare  ──write, sync, rename──▶ identity     on a full disk: the spare has had its block all the time
 //! ```
 //!
-//! Nobody can take the spare's block meanwhile, as they could if room was freed and used again. File systems that copy on
-//! write may refuse all the same.
+//! Nobody else can take the spare's block. They could if the old file were deleted first to make room. Copy-on-write file systems may refuse all
+//! the same.
 
 use crate::{Disk, DiskError, Result, SyncPoint};
 use std::path::{Path, PathBuf};
 
-/// Length of a spare: a page, which no file system splits. What is longer is replaced the usual way alone.
+/// Length of a spare: one page, which no file system splits. Longer files have no spare.
 const SPARE_BYTES: usize = 4096;
 
-/// How a replacement is made durable: the file, then the entries of its folder.
+/// Sync points that make a replacement durable: first the file, then its folder's entries.
 #[derive(Clone, Copy, Debug)]
 pub struct Durably {
-    /// The sync of the file.
+    /// Sync point of the file.
     pub file: SyncPoint,
-    /// The sync of the disk's root, where the file lies.
+    /// Sync point of the disk's root, where the file lies.
     pub folder: SyncPoint,
 }
 
-/// Gives the file `name` in the disk's root these bytes. Readers, and a power cut, see the old file or the new one. Without
-/// `durably` nothing is synced. A spare is kept for the next time if there is room for it.
+/// Replaces the file `name` in the disk's root. Readers see the old or the new file, and so does a start after a power cut. Without `durably`
+/// nothing is synced. Keeps a spare for the next time if there is room.
 ///
-/// # Errors
-/// Those of the disk. [`DiskError::NoSpace`] only if there is no spare either.
+/// # Errors Those of the disk. [`DiskError::NoSpace`] only if there is no spare either.
 pub fn replace(disk: &dyn Disk, name: &Path, bytes: &[u8], durably: Option<Durably>) -> Result<()> {
     let written = match write_new(disk, name, bytes, durably) {
         Err(full @ DiskError::NoSpace { .. }) => write_spare(disk, name, bytes, durably).map_err(|_| full),
@@ -41,7 +40,7 @@ pub fn replace(disk: &dyn Disk, name: &Path, bytes: &[u8], durably: Option<Durab
     Ok(())
 }
 
-/// Removes the file `name`, if it is there; its block becomes the spare for the next one of that name. Nothing is synced.
+/// Removes the file `name` if it exists; its block becomes the spare for the next file of that name. Syncs nothing.
 ///
 /// # Errors
 /// Those of the disk.
@@ -52,7 +51,7 @@ pub fn set_aside(disk: &dyn Disk, name: &Path) -> Result<()> {
     }
 }
 
-/// Makes the spare of `name` if it is not there. A disk without room has none.
+/// Creates the spare of `name` if it does not exist. A disk without room gets none.
 pub fn keep_spare(disk: &dyn Disk, name: &Path, durably: Option<Durably>) {
     let spare = beside(name, "spare");
     if disk.len(&spare).is_ok_and(|bytes| bytes > 0) {
@@ -61,7 +60,7 @@ pub fn keep_spare(disk: &dyn Disk, name: &Path, durably: Option<Durably>) {
     let made = remove_if_there(disk, &spare)
         .and_then(|()| write(disk.create_new(&spare)?.as_ref(), &[b' '; SPARE_BYTES], durably));
     if let Err(error) = made {
-        // Half a spare would pass for one.
+        // A truncated spare would be taken for a whole one.
         let _ = disk.remove(&spare);
         tracing::debug!(path = %spare.display(), %error, "no spare is kept");
     }
@@ -130,7 +129,7 @@ mod tests {
         fill(&disk);
         replace(&disk, Path::new(NAME), b"the second, longer", DURABLY).unwrap();
         assert_eq!(read(&disk), b"the second, longer");
-        // As long as nobody takes what the old file gave back, there is another spare.
+        // While nobody takes the block of the old file, it becomes the next spare.
         replace(&disk, Path::new(NAME), b"3", DURABLY).unwrap();
         fill(&disk);
         disk.remove(Path::new("identity.spare")).unwrap();

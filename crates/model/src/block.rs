@@ -47,7 +47,7 @@ pub enum Flaw {
     Missing,
     /// Its node read it twice, and a checksum failed. What is sound of it can still be read.
     Damaged,
-    /// Its node cannot read it now ([`Unread`](crate::Unread)). No row says so: it is known as long as the node says it.
+    /// Its node cannot read it now ([`Unread`](crate::Unread)). No row stores this; it holds as long as the node reports it.
     Unread,
 }
 
@@ -267,12 +267,12 @@ impl BlockFacts {
         BlockFacts { stored_bytes, sums, last_generation, locations, flawed, replicas, part, stripe, dead }
     }
 
-    /// The copy on a node, if it is counted on, or would be if it could be read.
+    /// Returns the copy on a node, if it counts or would count if it were readable.
     pub fn on(&self, node: NodeId) -> Option<Location> {
         self.there().find(|l| l.node == node)
     }
 
-    /// Its copies that are counted on, or would be if they could be read.
+    /// Returns the copies that count or would count if they were readable.
     pub fn there(&self) -> impl Iterator<Item = Location> {
         let unread = self.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Unread);
         self.locations.iter().copied().chain(unread.map(|flawed| flawed.location))
@@ -313,7 +313,7 @@ impl BlockFacts {
         self.needs(living) > 0
     }
 
-    /// Nodes on which a copy of it is flawed: what went wrong there may go wrong again.
+    /// Returns the nodes with a flawed copy of the block; what went wrong there may go wrong again.
     pub fn flawed_on(&self) -> impl Iterator<Item = NodeId> {
         self.flawed.iter().map(|flawed| flawed.location.node)
     }
@@ -323,7 +323,7 @@ impl BlockFacts {
         self.flawed.iter().find(|flawed| flawed.location == location).map(|flawed| flawed.flaw)
     }
 
-    /// The same with damaged and unread copies among those that can be read: what is sound of them is better than nothing.
+    /// Returns the facts with damaged and unread copies counted as readable: their sound parts are better than nothing.
     pub fn in_the_last_resort(&self) -> BlockFacts {
         let perhaps = self.flawed.iter().filter(|flawed| flawed.flaw != Flaw::Missing);
         let locations = self.locations.iter().copied().chain(perhaps.map(|flawed| flawed.location));

@@ -4,46 +4,46 @@ use crate::block::{BlockCopy, BlockFacts, Flaw, Flawed, Location};
 use crate::id::BlockId;
 use std::collections::BTreeMap;
 
-/// Copies that their nodes failed to open, list or judge, for a reason that says nothing about the copies: a permission, a folder that answers
-/// with errors, a version that is not known. They are neither damaged nor gone, nobody reads them, and nothing is deleted for it
+/// Copies that their nodes failed to open, list or judge, for reasons that say nothing about the copies: a missing permission, a folder that
+/// answers with errors, an unknown version. They are neither damaged nor gone. Nobody reads them, and nothing is deleted because of them
 /// (HEALING.md, "States of a copy": *unread*).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Unread(BTreeMap<BlockId, Vec<Location>>);
 
 impl Unread {
-    /// Whether there are none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many there are.
+    /// Returns the number of copies.
     pub fn len(&self) -> usize {
         self.0.values().map(Vec::len).sum()
     }
 
-    /// Those of a block.
+    /// Returns the unread copies of a block.
     pub fn of(&self, block: BlockId) -> &[Location] {
         self.0.get(&block).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a copy is one.
+    /// Whether the copy is unread.
     pub fn contains(&self, copy: BlockCopy) -> bool {
         self.of(copy.block).contains(&copy.location())
     }
 
-    /// Blocks that have some, with these.
+    /// Returns the blocks with unread copies, and these copies.
     pub fn blocks(&self) -> impl Iterator<Item = (BlockId, &[Location])> {
         self.0.iter().map(|(block, locations)| (*block, locations.as_slice()))
     }
 
-    /// Blocks of which one has copies that the other has not.
+    /// Returns the blocks whose unread copies differ between the two sets.
     pub fn unlike<'a>(&'a self, other: &'a Unread) -> impl Iterator<Item = BlockId> + 'a {
         let gone = self.blocks().filter(|(block, locations)| other.of(*block) != *locations);
         let new = other.blocks().filter(|(block, locations)| self.of(*block) != *locations);
         gone.chain(new).map(|(block, _)| block)
     }
 
-    /// What is known of a block, without counting on those of its copies.
+    /// Moves the block's unread copies out of those that count.
     pub fn set_aside(&self, block: BlockId, facts: &mut BlockFacts) {
         let unread = self.of(block);
         if unread.is_empty() {

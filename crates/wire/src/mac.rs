@@ -1,4 +1,4 @@
-//! Message authentication codes (MACs) by which one start of a node's store shows that it answers, and that it wrote a copy.
+//! Message authentication codes (MACs) with which one start of a node's store proves that it answers and that it wrote a copy.
 //!
 //! ```text
 //!   node                                              coordinator
@@ -8,8 +8,8 @@
 //!   answers: MAC(secret, challenge, itself) ◀───────── calls with a challenge
 //! ```
 //!
-//! The secret travels once, from the node to its coordinator. Nobody in between can make a MAC, and a MAC of one copy says nothing
-//! of another: it covers flow, block, generation, length, sums, store and the word of the start.
+//! The secret travels once, from the node to its coordinator. Nobody in between can compute a MAC. The MAC of one copy proves nothing about
+//! another: it covers flow, block, generation, length, sums, store and the word of the start.
 
 use gf::FINGERPRINT_BYTES;
 use model::{BlockId, FlowId, Incarnation, NodeId, StoreId, Sums};
@@ -18,29 +18,29 @@ use std::fmt;
 /// Length of a secret.
 pub const SECRET_BYTES: usize = 32;
 
-/// Length of a MAC. Whoever guesses one is right once in 2^128.
+/// Length of a MAC: a guess is right once in 2^128.
 pub const MAC_BYTES: usize = 16;
 
-/// Length of a challenge: none is drawn twice.
+/// Length of a challenge: long enough that none is drawn twice.
 pub const CHALLENGE_BYTES: usize = 16;
 
-/// What each kind of MAC begins with, so that none passes for another.
+/// Prefix of each kind of MAC, so that none passes for another.
 const OF_COPY: &[u8; 24] = b"stripeline copy written\x01";
 const OF_START: &[u8; 24] = b"stripeline start lives\0\x01";
 
-/// What a node's process draws when it starts, and tells only its coordinator.
+/// Key that a node's process draws at its start and tells only its coordinator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Secret([u8; SECRET_BYTES]);
 
-/// What shows that whoever made it knows the secret of a start.
+/// Proof that its author knows the secret of a start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mac(pub [u8; MAC_BYTES]);
 
-/// Random bytes that an answer has to cover: an answer of before is none.
+/// Random bytes that the answer's MAC covers, so that an earlier answer cannot be replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Challenge(pub [u8; CHALLENGE_BYTES]);
 
-/// Which start of which store a node is.
+/// Identity of a node: one start of one store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Whose {
     /// The node.
@@ -58,39 +58,39 @@ pub struct WrittenCopy<'a> {
     pub flow: FlowId,
     /// Its block.
     pub block: BlockId,
-    /// Which writing of the block it is.
+    /// The copy's generation of the block.
     pub generation: u64,
-    /// Its length.
+    /// Length of the block.
     pub stored_bytes: u64,
-    /// What the node computed of its bytes.
+    /// Sums that the node computed from its bytes.
     pub sums: &'a Sums,
-    /// Where it lies.
+    /// The store that holds it.
     pub store: StoreId,
     /// The word of the start that wrote it.
     pub incarnation: Incarnation,
 }
 
 impl Secret {
-    /// A new one.
+    /// Draws a secret.
     pub fn draw() -> Secret {
         Secret(rand::random())
     }
 
-    /// From a message's field; `None` if its length is wrong.
+    /// Converts a message's field; returns `None` if its length is wrong.
     pub fn from_slice(bytes: &[u8]) -> Option<Secret> {
         bytes.try_into().ok().map(Secret)
     }
 
-    /// As a message's field.
+    /// Converts the secret to a message's field.
     pub fn to_vec(self) -> Vec<u8> {
         self.0.to_vec()
     }
 
-    /// The MAC that tells that this start wrote the copy.
+    /// Returns the MAC that proves that this start wrote the copy.
     pub fn of_copy(&self, copy: &WrittenCopy<'_>) -> Mac {
         let digest = copy.sums.digest.unwrap_or_default();
         let fingerprint = copy.sums.fingerprint.map_or([0; FINGERPRINT_BYTES], |f| *f.as_bytes());
-        // Every part has a fixed length, so no two copies give the same bytes.
+        // Every part has a fixed length, so two different copies never give the same bytes.
         self.keyed(&[
             OF_COPY,
             &copy.flow.to_bytes(),
@@ -105,7 +105,7 @@ impl Secret {
         ])
     }
 
-    /// The MAC that answers that challenge.
+    /// Returns the MAC that answers the challenge.
     pub fn of_start(&self, challenge: &Challenge, whose: &Whose) -> Mac {
         self.keyed(&[
             OF_START,
@@ -128,24 +128,24 @@ impl Secret {
 }
 
 impl Mac {
-    /// From a message's field; `None` if its length is wrong.
+    /// Converts a message's field; returns `None` if its length is wrong.
     pub fn from_slice(bytes: &[u8]) -> Option<Mac> {
         bytes.try_into().ok().map(Mac)
     }
 
-    /// As a message's field.
+    /// Converts the MAC to a message's field.
     pub fn to_vec(self) -> Vec<u8> {
         self.0.to_vec()
     }
 
-    /// Whether it is this one, in a time that does not tell where they differ.
+    /// Compares the MACs in constant time.
     pub fn is(&self, other: &Mac) -> bool {
         self.0.iter().zip(other.0).fold(0, |differing, (one, other)| differing | (one ^ other)) == 0
     }
 }
 
 impl Challenge {
-    /// A new one.
+    /// Draws a challenge.
     pub fn draw() -> Challenge {
         Challenge(rand::random())
     }

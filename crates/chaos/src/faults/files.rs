@@ -22,7 +22,7 @@ const MARGIN: usize = 2;
 const VERSION_AT: u64 = 8;
 const FUTURE: [u8; 2] = [0xee, 0xee];
 
-/// In a node's folder while its blocks are taken away.
+/// Folder beside a node's data that holds its blocks while they are hidden.
 const TAKEN: &str = "taken";
 
 impl Files {
@@ -121,10 +121,10 @@ pub(super) fn future_version(world: &World, node: u32, count: usize, for_ms: u64
     Ok(DONE)
 }
 
-/// Sidecars, and the versions that they had.
+/// Sidecars and their former versions.
 pub(super) type Versions = Vec<(PathBuf, [u8; 2])>;
 
-/// Gives sidecars a version that nobody reads. Those that are gone, or have none since they were cut, are left out.
+/// Gives sidecars an unknown version. Leaves out those that are gone or truncated.
 pub(super) fn to_future(sidecars: impl Iterator<Item = BlockFile>) -> Result<Versions> {
     let mut before = Vec::new();
     for file in sidecars {
@@ -138,7 +138,7 @@ pub(super) fn to_future(sidecars: impl Iterator<Item = BlockFile>) -> Result<Ver
     Ok(before)
 }
 
-/// Gives them back what they had, but for those that were written anew.
+/// Restores the former versions, except in sidecars that were rewritten.
 pub(super) fn from_future(world: &World, before: Versions) -> Result<()> {
     for (path, version) in before {
         match File::options().read(true).write(true).open(&path) {
@@ -155,13 +155,13 @@ pub(super) fn from_future(world: &World, before: Versions) -> Result<()> {
     Ok(())
 }
 
-/// Moves all that a running node has of blocks elsewhere.
+/// Moves all block files of a running node elsewhere.
 pub(super) fn take_blocks(world: &World, daemon: &Daemon) -> Result<()> {
     let (data, taken) = (daemon.data(), daemon.folder.join(TAKEN));
     for file in disks::find(&data)?.files {
         let to = taken.join(file.path.strip_prefix(&data)?);
         let moved = world.hurt.move_file(&file.path, &to);
-        // The node deletes, too.
+        // A file may be gone because the node deleted it.
         if file.path.exists() {
             moved?;
         }
@@ -169,7 +169,7 @@ pub(super) fn take_blocks(world: &World, daemon: &Daemon) -> Result<()> {
     Ok(())
 }
 
-/// Moves it back.
+/// Moves the block files back.
 pub(super) fn give_blocks_back(world: &World, daemon: &Daemon) -> Result<()> {
     world.hurt.move_back(&daemon.folder.join(TAKEN), &daemon.data())
 }

@@ -1,5 +1,5 @@
-//! Trials of what `health` says: what it calls readable with a margin is read after so many nodes are taken away, and what it
-//! calls unreadable is not read. Nothing else happens meanwhile.
+//! Trials of what `health` says. After as many nodes are taken away as its margin allows, everything that it calls readable must be read; what it
+//! calls unreadable must not be read. Nothing else happens meanwhile.
 
 use super::files::{give_blocks_back, take_blocks};
 use super::folders::{all_live, start_all};
@@ -22,41 +22,42 @@ use std::collections::BTreeSet;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// Nothing was under way for so long before.
+/// Longest wait for running jobs to end before a trial.
 const JOBS_PATIENCE: Duration = Duration::from_secs(6);
 
-/// What a scrub found is known after some heartbeats.
+/// Time after which the coordinator knows what a scrub found: some heartbeats.
 const KNOWN_MS: u64 = 1_000;
 
-/// … and what cannot be read after so long: nodes try it some times first.
+/// Longest time until `health` tells of unreadable copies: nodes try them several times first.
 const TOLD_PATIENCE: Duration = Duration::from_secs(60);
 
-/// What cannot be read counts as away after the grace of a dead node, and this time: nodes look again, and others are made.
+/// Time after the grace of a dead node in which unreadable copies come to count as away: nodes look again, and replacements are made.
 const UNREAD_MS: u64 = 2_500;
 
-/// What can be read is read within this time after nodes were taken away: their death is found out, and gone around.
+/// Longest time in which readable objects are read after nodes were taken away. Their death must be noticed and avoided.
 const READ_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Nothing that is drawn survives the loss of so many nodes, if it lies on them.
+/// Number of nodes whose loss nothing that is drawn survives, if it lies on them.
 const FAR_TOO_MANY: u64 = 4;
 
-/// Nodes that come back are compared, and what was away is counted on, in this time.
+/// Time in which returning nodes are compared and their copies count again.
 const CONTENT_PATIENCE: Duration = Duration::from_secs(15);
 
-/// A node that was killed is dead after this time.
+/// Longest time until a killed node counts as dead.
 const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
-/// So many nodes at most are taken away, whatever `health` allows.
+/// Largest number of nodes that are taken away, whatever `health` allows.
 const MOST: u64 = 4;
 
 const POLL: Duration = Duration::from_millis(200);
 
-/// For the tally: how many nodes were taken away.
+/// Names in the tally for the number of nodes that were taken away.
 const TAKEN: [&str; MOST as usize + 1] = ["none", "one", "two", "three", "four"];
 
-/// A trial while the schedule runs.
+/// Runs a trial during the schedule.
 pub(super) fn in_the_middle(world: &World, unread: Option<&Unread>, taking: Taking, draw: u64) -> Outcome {
-    // What takes daemons and silence the other way round hurts the history (`catalog.rs`); who has a disk holds no daemon.
+    // The order of these locks avoids deadlocks: faults that take daemons and silence in the opposite order hurt the history (`catalog.rs`), and
+    // a holder of `disks` holds no daemon.
     let _alone = locked(&world.history);
     let _disks = world.disks.write().unwrap_or_else(PoisonError::into_inner);
     let _held = world.hold(None);
@@ -78,7 +79,7 @@ pub(super) fn in_the_middle(world: &World, unread: Option<&Unread>, taking: Taki
     outcome
 }
 
-/// A trial of a cluster in which all is as it should be.
+/// Runs a trial on a cluster that should be in perfect order.
 pub fn at_the_end(world: &World, taking: Taking, draw: u64) -> Result<()> {
     let outcome = try_health(world, None, taking, draw)?;
     world.count("trial of health, at the end", outcome);
@@ -91,9 +92,9 @@ pub fn at_the_end(world: &World, taking: Taking, draw: u64) -> Result<()> {
     Ok(())
 }
 
-/// Kills more nodes than anything survives: what `health` says then is so too.
+/// Kills more nodes than anything survives, and checks that `health` is right then too.
 fn try_too_few(world: &World, draw: u64) -> Result<()> {
-    // What was taken away is compared first, and counted on again.
+    // The returned nodes are compared first, and their copies count again.
     if !becomes_content(world)? {
         world.count("health without too many nodes", "left out: not whole in time");
         return Ok(());
@@ -116,7 +117,7 @@ fn try_too_few(world: &World, draw: u64) -> Result<()> {
     result
 }
 
-/// Waits until health is content, for a while.
+/// Waits, within a limit, until `health` reports no problem.
 fn becomes_content(world: &World) -> Result<bool> {
     let deadline = Deadline::after(CONTENT_PATIENCE);
     while !world.ask(&["health"])?.is_ok() {
@@ -128,7 +129,7 @@ fn becomes_content(world: &World) -> Result<bool> {
     Ok(true)
 }
 
-/// Waits until so many nodes live.
+/// Waits, within a limit, until exactly `living` nodes live.
 fn is_death_seen(world: &World, living: usize) -> Result<bool> {
     let deadline = Deadline::after(DEATH_PATIENCE);
     while !deadline.is_over() {
@@ -153,7 +154,7 @@ fn jobs_end(world: &World) -> Result<bool> {
 }
 
 fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, draw: u64) -> Outcome {
-    // What was hurt in silence is found, and what cannot be read was tried twice.
+    // Two scrubs find silent damage and try unreadable copies twice.
     world.ask(&["scrub"])?;
     world.ask(&["scrub"])?;
     last(KNOWN_MS);
@@ -168,7 +169,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     unreadable_is_not_read(world, &claim)?;
     let kept = unread.map_or("", |(unread, _)| unread.why.marker());
     read_all(world, &claim, &format!("with nothing taken away ({kept})"))?;
-    // Asked again: copies that were one too many may have gone meanwhile.
+    // Asks again, because surplus copies may have been deleted meanwhile.
     let Some(again) = Claim::ask(world)? else { return Ok(NOTHING) };
     let margin = claim.margin.min(again.margin).min(MOST);
     let avoid = unread.map(|(unread, _)| &unread.nodes[..]).unwrap_or_default();
@@ -185,7 +186,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     Ok(DONE)
 }
 
-/// Copies that are counted on and cannot be read are no health, once their nodes have tried them often enough.
+/// Checks that `health` tells of counted copies that cannot be read, once their nodes have had time to try them often enough.
 fn is_told(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<()> {
     let counted = || -> Result<usize> {
         let Some(view) = world.view()? else { return Ok(0) };
@@ -214,7 +215,7 @@ fn is_told(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<(
     }
 }
 
-/// Whether `health` is not content with copies. An order that is stuck is another thing.
+/// Whether `health` reports a problem with copies, as opposed to a stuck order.
 fn tells_of_copies(ran: &Ran) -> bool {
     let said: Value = serde_json::from_slice(&ran.stdout).unwrap_or_default();
     match said["attention"].as_array() {
@@ -223,22 +224,22 @@ fn tells_of_copies(ran: &Ran) -> bool {
     }
 }
 
-/// What `health` says of objects.
+/// Answer of `health` about objects.
 #[derive(Clone, Debug)]
 struct Claim {
-    /// Losses that every object survives that can be read now.
+    /// Number of losses that every currently readable object survives.
     margin: u64,
     unreadable: u64,
-    /// The names of those, or of some.
+    /// Names of unreadable objects, or of some of them.
     names: BTreeSet<String>,
     broken_stripes: u64,
     exit_code: Option<i32>,
-    /// Why not all is well, by codes; absent where there are none yet.
+    /// Codes of the reported problems; absent in versions that have none.
     attention: Option<Vec<String>>,
 }
 
 impl Claim {
-    /// `None` if it has no answer, or there are no objects.
+    /// Asks `health`. Returns `None` if it does not answer, or if there are no objects.
     fn ask(world: &World) -> Result<Option<Claim>> {
         let ran = world.ask(&["health"])?;
         let exit_code = ran.status.and_then(|status| status.code());
@@ -262,7 +263,7 @@ impl Claim {
         })
     }
 
-    /// The exit code, and the reasons, are those of what it says.
+    /// Checks that the exit code and the reasons match the rest of the answer.
     fn judge(&self, world: &World) {
         if let Some(what) = self.contradiction() {
             world.violated(Kind::UntrueStatus, format!("{what}: {self:?}"));
@@ -283,7 +284,7 @@ impl Claim {
         (!is_known).then_some("health gives a reason that it does not document")
     }
 
-    /// Whether this object can be read. `None`: it may be one of those that are not named.
+    /// Whether this object can be read. `None` if it may be unreadable but not named.
     fn is_readable(&self, name: &str) -> Option<bool> {
         match self.names.contains(name) {
             true => Some(false),
@@ -297,10 +298,10 @@ fn code_of(attention: &Value) -> String {
     attention["code"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Those of copies that are away, or cannot be read.
+/// Codes about copies that are away or cannot be read.
 const OF_COPIES: [&str; 4] = ["UNREADABLE_OBJECTS", "BROKEN_STRIPES", "SHORT_BLOCKS", "UNREAD_COPIES"];
 
-/// The codes of what `health` calls attention to.
+/// All codes that `health` may report.
 const ATTENTION: [&str; 8] = [
     "UNREADABLE_OBJECTS",
     "BROKEN_STRIPES",
@@ -312,7 +313,7 @@ const ATTENTION: [&str; 8] = [
     "UNCHECKED_CATALOG",
 ];
 
-/// What `health` ends with when something cannot be read.
+/// Exit code of `health` when something cannot be read.
 const UNREADABLE: i32 = 4;
 
 fn unreadable_is_not_read(world: &World, claim: &Claim) -> Result<()> {
@@ -326,7 +327,7 @@ fn unreadable_is_not_read(world: &World, claim: &Claim) -> Result<()> {
         if outcome == "failed" {
             continue;
         }
-        // Others may have been made just now.
+        // Missing copies may have been re-created just now.
         let still = Claim::ask(world)?.and_then(|again| again.is_readable(&name));
         if still == Some(false) {
             world.violated(
@@ -362,7 +363,7 @@ fn read_all(world: &World, claim: &Claim, how: &str) -> Result<()> {
     Ok(())
 }
 
-/// Nodes that are taken away, those of one process together: as many as `margin`, or fewer.
+/// Chooses nodes to take away: at most `margin`, and all nodes of a process together.
 fn victims<'a>(world: &'a World, margin: u64, avoid: &[u32], draw: u64) -> Vec<&'a Daemon> {
     let mut leaders: Vec<&Daemon> =
         world.cluster.nodes().iter().filter(|daemon| daemon.leader() == daemon.number).collect();

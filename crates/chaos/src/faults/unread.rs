@@ -1,4 +1,4 @@
-//! Copies that running nodes cannot read for a while, and that are as they were afterwards. No margin is asked for.
+//! Makes copies on running nodes unreadable for a while, without changing them. No margin is needed.
 
 use super::files::{Versions, drawn, from_future, to_future};
 use super::{DONE, NO_COMPILER, NOTHING, Outcome, last};
@@ -23,10 +23,10 @@ pub(super) fn happens(world: &World, unread: &Unread, for_ms: u64, draw: u64) ->
     Ok(DONE)
 }
 
-/// What is undone later.
+/// The changes that `end` undoes.
 pub(super) struct Begun {
     versions: Versions,
-    /// Processes by their folders, and the number that says how many files they cannot read.
+    /// Folders of steered processes, each with the number that sets how many files they cannot read.
     steered: Vec<(PathBuf, Number)>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn end(world: &World, begun: Begun) -> Result<()> {
     from_future(world, begun.versions)
 }
 
-/// Returns the number that ends it.
+/// Makes a process's files unreadable. Returns the number that ends it when set to 0.
 fn steer(folder: &Path, unread: &Unread, draw: u64) -> Result<Number> {
     let error = match unread.why {
         Unreadable::Folders | Unreadable::Copies | Unreadable::Versions => EIO,
@@ -73,13 +73,13 @@ fn steer(folder: &Path, unread: &Unread, draw: u64) -> Result<Number> {
         }
         _ => (Number::OpenDraw, Number::OpenErrno, Number::OpenPermille),
     };
-    // How many comes last: the others say which.
+    // The permille is set last, because the other numbers select the files and the error.
     let numbers = [(draws, draw.cast_signed()), (errno, error), (how_many, unread.permille.into())];
     set(folder, &numbers)?;
     Ok(how_many)
 }
 
-/// Copies that cannot be read, by block and node: pure, but for which files there are.
+/// Returns the copies that cannot be read, by block and node. The result depends only on the arguments and on which files exist.
 pub(super) fn places(world: &World, unread: &Unread, draw: u64, begun: &Begun) -> Result<BTreeSet<Place>> {
     let mut places = BTreeSet::new();
     for daemon in world.cluster.nodes() {

@@ -1,23 +1,23 @@
-//! The codes that plans draw: one or more of each family that `stripeline codes list` names and that a cluster stores.
-//! A test of the command line (`processes::chaos`) holds this table against the program.
+//! The codes that plans draw: at least one of each family that `stripeline codes list` names and that a cluster stores. A test of the command
+//! line (`processes::chaos`) compares this table with the program.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-/// A code that is drawn.
+/// A code that plans draw.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// Its name.
     pub name: &'static str,
-    /// Blocks of a stripe that are stored, each on a node of its own.
+    /// Number of stored blocks per stripe, each on its own node.
     pub stored: u32,
-    /// Any so many of them may be lost.
+    /// Number of stored blocks that may be lost, whichever they are.
     pub tolerance: u32,
-    /// It stores no data block as it is: only replicas become such stripes.
+    /// Whether it stores no data block unchanged; only replicas become such stripes.
     pub is_virtual: bool,
 }
 
-/// A family by its prefix, and its codes.
+/// A family's prefix and its codes.
 pub type Family = (&'static str, &'static [Known]);
 
 const fn plain(name: &'static str, stored: u32, tolerance: u32) -> Known {
@@ -28,12 +28,12 @@ const fn virtuals(name: &'static str, stored: u32, tolerance: u32) -> Known {
     Known { name, stored, tolerance, is_virtual: true }
 }
 
-/// Families that are not drawn, and why. Two symbols of a block are 32 KiB each at least, so that wide codes of small blocks
-/// would take more time than they show.
+/// Families that are not drawn, with the reason. A symbol has at least 32 KiB and a block at least two symbols, so wide codes of small blocks
+/// would take too long for what they show.
 pub const LEFT_OUT: &[(&str, &str)] =
     &[("rep-", "no code for archival: replicas that are not archived are the same")];
 
-/// All others.
+/// All other families.
 pub const FAMILIES: &[Family] = &[
     ("rs-", &[plain("rs-2+2", 4, 2), plain("rs-3+2", 5, 2), plain("rs-4+2", 6, 2)]),
     ("rs-cauchy-", &[plain("rs-cauchy-3+2", 5, 2), plain("rs-cauchy-4+3", 7, 3)]),
@@ -72,25 +72,25 @@ pub const FAMILIES: &[Family] = &[
     ("random-a2-", &[plain("random-a2-3+2-s1", 5, 2)]),
 ];
 
-/// Codes that other draws make of these: pipelines over the code of the cluster.
+/// Codes that other draws derive from these: pipelines over the cluster's code.
 const DERIVED: &[Known] = &[virtuals("rapidraid-2+2", 4, 2)];
 
-/// All codes of all families.
+/// Returns all codes of all families.
 pub fn all() -> impl Iterator<Item = &'static Known> {
     FAMILIES.iter().flat_map(|(_, codes)| *codes).chain(DERIVED)
 }
 
-/// A code by its name.
+/// Returns a code by its name.
 pub fn known(name: &str) -> Option<&'static Known> {
     all().find(|code| code.name == name)
 }
 
-/// Any so many members of a stripe may be lost. None of a code that is not known here.
+/// Returns the number of members of a stripe that may be lost, whichever they are; 0 for an unknown code.
 pub fn tolerance(name: &str) -> usize {
     known(name).map_or(0, |code| code.tolerance as usize)
 }
 
-/// Draws a code: each family as often as any other.
+/// Draws a code; all families are equally likely.
 pub fn draw(random: &mut StdRng) -> Option<&'static Known> {
     let (_, codes) = FAMILIES.choose(random)?;
     codes.choose(random)

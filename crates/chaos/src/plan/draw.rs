@@ -59,7 +59,7 @@ const CATALOG_ONE_IN: u32 = 2;
 /// Clocks are wrong by thirty of these at most, before or after.
 const DAY_MS: i64 = 86_400_000;
 
-/// Plans as they were before there was `extend.rs`.
+/// Draws the part of a plan that existed before `extend.rs`.
 pub(super) fn plan(seed: u64) -> Plan {
     let mut plan = without_shim(seed);
     let mut random = StdRng::seed_from_u64(seed ^ SHIM_STREAM);

@@ -1,5 +1,5 @@
-//! What is drawn beside the rest of a plan, each from a stream of its own, so that the rest of a seed's plan stays as it was:
-//! codes and layouts, operators, copies that cannot be read, trials of what `health` says, and the end.
+//! Additions to a plan: codes and layouts, operators, unreadable copies, trials of what `health` says, and the end. Each is drawn from its own
+//! stream, so that the rest of a seed's plan stays the same.
 
 use super::codes::{self, Known};
 use super::draw::{self, MAX_BLOCKS, OBJECTS};
@@ -9,55 +9,55 @@ use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// Codes, and how stripes are made.
+/// Stream of codes, and of how stripes are made.
 const CODES_STREAM: u64 = 0x636f_6465;
 
-/// Of so many plans these have codes of all families.
+/// Fraction of plans with codes of all families.
 const CODES_OF: (u32, u32) = (2, 3);
 
-/// Codes of such a plan.
+/// Number of codes in such a plan.
 const CODES: usize = 3;
 
-/// A cluster grows for wide codes to so many nodes at most, each of which is a process.
+/// Largest number of nodes to which a cluster grows for wide codes. Each node is a process.
 const MAX_NODES: u32 = 11;
 
-/// What is done with objects of these codes, by a client that nobody else's work comes between.
+/// Stream of the client that works with objects of these codes undisturbed by others.
 const OWN_STREAM: u64 = 0x6f_776e;
 
-/// Contents of its objects are numbered from here.
+/// Number of the first content of its objects.
 const OWN_CONTENTS: u64 = 1_000_000;
 
-/// How often it does something with them later.
+/// Number of later steps with them.
 const OWN_STEPS: Range<usize> = 4..10;
 
-/// Operators beside each other.
+/// Stream of concurrent operators.
 const OPERATOR_STREAM: u64 = 0x6f70_6572;
 
-/// One plan in two has some.
+/// One plan in two has operators.
 const OPERATORS_ONE_IN: u32 = 2;
 
-/// The second of two operators begins so long after the first at most.
+/// Longest time between the starts of two operators' orders.
 const APART_MS: u64 = 150;
 
-/// Copies that cannot be read.
+/// Stream of unreadable copies.
 const UNREAD_STREAM: u64 = 0x756e_7265_6164;
 
-/// One plan in two has some.
+/// One plan in two has unreadable copies.
 const UNREAD_ONE_IN: u32 = 2;
 
-/// Some last longer than a node's death, its grace and the recovery take, some not.
+/// How long copies stay unreadable. Some last longer than a node's death, its grace and the recovery together; some do not.
 const UNREAD_MS: Range<u64> = 300..6_000;
 
-/// Trials of what `health` says while the schedule runs.
+/// Stream of trials of what `health` says during the schedule.
 const TRIAL_STREAM: u64 = 0x74_7269_616c;
 
-/// One plan in five has one: it takes seconds in which nothing else happens.
+/// One plan in five has a trial, because it takes seconds in which nothing else happens.
 const TRIAL_ONE_IN: u32 = 5;
 
-/// One plan in three has one at the end.
+/// One plan in three has a trial at the end.
 const END_TRIAL_ONE_IN: u32 = 3;
 
-/// How a plan ends.
+/// Stream of a plan's end.
 const END_STREAM: u64 = 0x65_6e64;
 
 pub(super) fn plan(seed: u64) -> Plan {
@@ -84,7 +84,7 @@ fn draw_codes(random: &mut StdRng, plan: &mut Plan) -> Vec<&'static Known> {
     }
     let drawn = (0..CODES).filter_map(|_| codes::draw(random));
     let drawn: Vec<&Known> = drawn.filter(|code| code.stored < MAX_NODES).collect();
-    // A node more, so that a member that is lost has somewhere to go.
+    // One node more, so that a lost member has somewhere to go.
     let needed = drawn.iter().map(|code| code.stored + 1).max().unwrap_or(0);
     grow(plan, needed);
     for step in plan.clients.iter_mut().flatten() {
@@ -93,7 +93,7 @@ fn draw_codes(random: &mut StdRng, plan: &mut Plan) -> Vec<&'static Known> {
     drawn
 }
 
-/// A client with an object for each of the codes, which it makes of replicas or as it writes, reads, repairs, and recodes.
+/// Draws a client with one object per code. It codes each object by archival or on write, then reads, repairs and recodes it.
 fn draw_own(random: &mut StdRng, plan: &Plan, drawn: &[&Known]) -> Vec<Step<Work>> {
     let mut steps = Vec::new();
     let objects = || (OBJECTS..).zip(drawn);
@@ -138,7 +138,7 @@ fn own(random: &mut StdRng, drawn: &[&Known], object: usize) -> Work {
     }
 }
 
-/// Adds nodes until there are so many.
+/// Adds nodes until there are `needed`.
 fn grow(plan: &mut Plan, needed: u32) {
     let new = plan.shape.nodes + 1..=needed;
     for step in &mut plan.faults {
@@ -149,11 +149,11 @@ fn grow(plan: &mut Plan, needed: u32) {
     plan.shape.nodes = plan.shape.nodes.max(needed);
 }
 
-/// Gives a step one of these codes, perhaps.
+/// Gives a step one of these codes, or leaves it unchanged.
 fn change(random: &mut StdRng, drawn: &[&Known], racks: u32, work: &mut Work) {
     let Some(known) = drawn.choose(random) else { return };
     let name = || Some(known.name.to_owned());
-    // All are drawn, whatever the step is: a step that is cut out changes no other.
+    // Everything is drawn for every step, so that a removed step changes no other.
     let (is_this, is_placed) = (random.random_ratio(3, 5), random.random_ratio(1, 6));
     let scheme = ["pipeline", "pipeline-lanes", "star-lanes"].choose(random).filter(|_| random.random());
     let placed = *["random", "ear-preliminary", "ear"].choose(random).unwrap_or(&"ear");
@@ -178,7 +178,7 @@ fn change(random: &mut StdRng, drawn: &[&Known], racks: u32, work: &mut Work) {
     }
 }
 
-/// Two operators, and what they order at about the same time.
+/// Draws two operators and their nearly simultaneous orders.
 fn draw_operators(random: &mut StdRng, plan: &Plan) -> Vec<Vec<Step<Work>>> {
     if !random.random_ratio(1, OPERATORS_ONE_IN) {
         return Vec::new();
@@ -203,7 +203,7 @@ fn two_orders(random: &mut StdRng, plan: &Plan) -> [Work; 2] {
     let nodes = plan.shape.nodes;
     let node = random.random_range(1..=nodes);
     let other = (node + random.random_range(0..nodes - 1)) % nodes + 1;
-    // Codes that the plan names anyway, so that no cluster is too small for them.
+    // Uses codes that the plan names anyway, so that the cluster is large enough for them.
     let named: Vec<&str> = plan.steps().filter_map(|step| step.does.code()).collect();
     let code = named.choose(random).copied().unwrap_or(&plan.shape.code).to_owned();
     let plain = Work::ArchiveAll { code: code.clone(), change: false };
@@ -236,7 +236,7 @@ fn draw_unread(random: &mut StdRng, plan: &Plan) -> Vec<Step<Fault>> {
 fn unread(random: &mut StdRng, plan: &Plan) -> Unread {
     let mut nodes: Vec<u32> = (1..=plan.shape.nodes).collect();
     nodes.shuffle(random);
-    // Now and then so many that something cannot be read at all.
+    // Some draws hit so many nodes that something cannot be read at all.
     nodes.truncate(*[1, 1, 1, 2, 2, 3].choose(random).unwrap_or(&1));
     let why = [
         Unreadable::Folders,
@@ -258,7 +258,7 @@ fn draw_trial(random: &mut StdRng, plan: &Plan) -> Option<Step<Fault>> {
     }
     let at_ms = random.random_range(1_500..plan.ends_ms - 500);
     let mut unread = random.random_ratio(2, 3).then(|| unread(random, plan));
-    // All of them: some would often be none that counts.
+    // All copies, because a fraction would often contain none that counts.
     unread.iter_mut().for_each(|unread| unread.permille = 1000);
     let does = Fault::Trial { unread, taking: taking(random), draw: random.random() };
     Some(Step { at_ms, does })
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    /// A seed's plan without what is drawn here.
+    /// Returns a seed's plan without what is drawn here.
     fn without(mut plan: Plan, nodes: u32, clients: usize) -> Plan {
         plan.operators.clear();
         plan.clients.truncate(clients);

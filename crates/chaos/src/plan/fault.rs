@@ -54,24 +54,24 @@ pub enum RecordsDamage {
     },
 }
 
-/// Why a running node cannot read some of what it has, for a while.
+/// Why a running node cannot read some of its copies for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unreadable {
-    /// The disk cannot list folders of blocks, nor open what is in them (EIO).
+    /// The disk cannot list folders of blocks, or open files in them (EIO).
     Folders,
-    /// They belong to somebody else (EACCES).
+    /// The folders belong to another user (EACCES).
     FoldersRefused,
     /// Files cannot be opened (EIO).
     Copies,
-    /// They belong to somebody else (EACCES).
+    /// The files belong to another user (EACCES).
     CopiesRefused,
-    /// Their sidecars are of a version that nobody reads.
+    /// Their sidecars have an unknown version.
     Versions,
 }
 
 impl Unreadable {
-    /// What is said of it where it comes to light: switches know it by that.
+    /// Returns the text by which violations, and the switches for them, name the reason.
     pub fn marker(self) -> &'static str {
         match self {
             Unreadable::Folders => "folders unread: EIO",
@@ -86,15 +86,15 @@ impl Unreadable {
 /// Copies that nodes cannot read for a while.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unread {
-    /// Whose.
+    /// The nodes.
     pub nodes: Vec<u32>,
-    /// Why.
+    /// The reason.
     pub why: Unreadable,
-    /// How many of a thousand folders or copies.
+    /// Permille of folders or copies that are affected.
     pub permille: u32,
 }
 
-/// How nodes are taken away.
+/// Way of taking nodes away.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Taking {
@@ -102,7 +102,7 @@ pub enum Taking {
     Stop,
     /// kill −9.
     Kill,
-    /// They run, and their blocks are gone.
+    /// The nodes run, but their blocks are gone.
     Hide,
 }
 
@@ -170,15 +170,15 @@ pub enum Fault {
     HurtIdentity { node: u32, for_ms: u64, draw: u64 },
     /// A running node cannot read some of its copies.
     Unread { unread: Unread, for_ms: u64, draw: u64 },
-    /// Nothing else happens. Perhaps copies become unreadable. Then as many nodes are taken away as `health` allows: all that it
-    /// called readable must be read, and nothing else.
+    /// Nothing else happens. Copies may become unreadable. Then as many nodes are taken away as `health` allows: everything that it called
+    /// readable must be read, and nothing else.
     Trial { unread: Option<Unread>, taking: Taking, draw: u64 },
     /// All data of blocks are gone, whatever that costs. No seed draws it: it is how the harness is tried out.
     Vandalize,
 }
 
 impl Fault {
-    /// The names of all that seeds draw.
+    /// Names of all faults that seeds draw.
     pub const KINDS: &[&str] = &[
         "kill coordinator",
         "kill node",
@@ -309,7 +309,7 @@ impl Fault {
         }
     }
 
-    /// Whether it lasts whatever becomes of the process, which has no fault for itself then.
+    /// Whether the fault lasts whatever happens to the process, so that the process may have another fault at the same time.
     pub fn is_beside_processes(&self) -> bool {
         self.is_by_shim() && !matches!(self, Fault::Trial { .. })
     }
@@ -351,7 +351,7 @@ impl Fault {
                 Some(nodes.to_vec())
             }
             Fault::SetBackCoordinator { .. } => Some(vec![0]),
-            // Files that are changed are not copied, moved or set back meanwhile.
+            // Changed files must not be copied, moved or set back meanwhile.
             Fault::Unread { unread, .. } if unread.why == Unreadable::Versions => Some(unread.nodes.clone()),
             // They last whatever becomes of the process.
             Fault::ClockJump { .. }

@@ -1,121 +1,121 @@
-//! What clients and operators do.
+//! Work of clients and operators.
 
 use serde::{Deserialize, Serialize};
 
-/// What a client does.
+/// A step of a client or operator.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "work", rename_all = "kebab-case")]
 pub enum Work {
     /// Store an object, perhaps over an older version.
     Put {
-        /// Which object.
+        /// The object.
         object: usize,
-        /// What its content is made of, together with the seed; no two are the same.
+        /// Number that, with the seed, determines its content; no two contents are the same.
         content: u64,
-        /// Its length.
+        /// Length of the content.
         bytes: usize,
         /// Kill the client after this time.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         killed_after_ms: Option<u64>,
-        /// Code it as it is written.
+        /// Whether it is coded on write.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         coded: bool,
-        /// With which code, if not the cluster's.
+        /// The code, if not the cluster's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        /// The policy by which its replicas are placed for that code, if not the seed's.
+        /// The policy that places its replicas for that code, if not the seed's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         policy: Option<String>,
     },
     /// Remove an object.
     Delete {
-        /// Which object.
+        /// The object.
         object: usize,
     },
-    /// Read all of it.
+    /// Read a whole object.
     Get {
-        /// Which object.
+        /// The object.
         object: usize,
     },
     /// Read a part, given in thousandths of its length.
     GetRange {
-        /// Which object.
+        /// The object.
         object: usize,
-        /// Where it begins.
+        /// Start of the part.
         from_permille: u64,
-        /// Where it ends.
+        /// End of the part.
         to_permille: u64,
     },
     /// Turn replicas into a code.
     Archive {
-        /// Which object.
+        /// The object.
         object: usize,
-        /// By a pipeline: the code of the same shape that stores no data as they are.
+        /// Whether a pipeline encodes it, with the code of the same shape that stores no data blocks unchanged.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         piped: bool,
-        /// With which code, if not the cluster's.
+        /// The code, if not the cluster's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        /// How parities are made, if not by a star.
+        /// The encoding scheme, if not a star.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scheme: Option<String>,
     },
-    /// The same with all objects.
+    /// Archive all objects.
     ArchiveAll {
         /// The code.
         code: String,
-        /// What has another code gets this one.
+        /// Whether objects with another code are recoded.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         change: bool,
     },
-    /// Give what is archived another code, and archive the rest with it.
+    /// Recode an archived object, and archive the rest of it with the same code.
     Change {
-        /// Which object.
+        /// The object.
         object: usize,
         /// The code.
         code: String,
     },
-    /// Give back what stripes keep of deleted objects.
+    /// Reclaim what stripes keep of deleted objects.
     Compact,
     /// Rebuild a block.
     RepairBlock {
-        /// Which object.
+        /// The object.
         object: usize,
-        /// Which of its blocks.
+        /// Index of the block.
         index: usize,
-        /// How.
+        /// The repair scheme.
         scheme: String,
-        /// Throw it away then.
+        /// Whether the rebuilt block is discarded.
         discard: bool,
     },
     /// Rebuild what an object lost.
     RepairObject {
-        /// Which object.
+        /// The object.
         object: usize,
     },
     /// Rebuild what a dead node held.
     RepairNode {
-        /// Which node.
+        /// The node.
         node: u32,
     },
     /// Move a living node's blocks elsewhere.
     Decommission {
-        /// Which node.
+        /// The node.
         node: u32,
     },
-    /// Let it hold blocks again.
+    /// Let a node hold blocks again.
     Recommission {
-        /// Which node.
+        /// The node.
         node: u32,
     },
-    /// Read all that nodes store.
+    /// Read everything that nodes store.
     Scrub,
     /// List objects.
     List,
 }
 
 impl Work {
-    /// All names.
+    /// All kinds of work.
     pub const KINDS: &[&str] = &[
         "put, killed",
         "put, coded",
@@ -138,7 +138,7 @@ impl Work {
         "list",
     ];
 
-    /// Its name in tables.
+    /// Returns the kind of work, as tables name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Work::Put { killed_after_ms: Some(_), .. } => "put, killed",
@@ -163,7 +163,7 @@ impl Work {
         }
     }
 
-    /// The object that it names, if it names one.
+    /// Returns the object that it names, if any.
     pub fn object(&self) -> Option<usize> {
         match self {
             Work::Put { object, .. }
@@ -184,7 +184,7 @@ impl Work {
         }
     }
 
-    /// The node that it names, if it names one.
+    /// Returns the node that it names, if any.
     pub fn node(&self) -> Option<u32> {
         match self {
             Work::RepairNode { node } | Work::Decommission { node } | Work::Recommission { node } => {
@@ -194,7 +194,7 @@ impl Work {
         }
     }
 
-    /// The code that it names, if it names one.
+    /// Returns the code that it names, if any.
     pub fn code(&self) -> Option<&str> {
         match self {
             Work::Put { code, .. } | Work::Archive { code, .. } => code.as_deref(),

@@ -1,4 +1,4 @@
-//! Every file on a disk is accounted for, and nodes say of themselves what is so.
+//! Checks that every file on a disk is accounted for, and that nodes report their contents truthfully.
 
 use super::Findings;
 use crate::catalog::View;
@@ -11,7 +11,7 @@ use anyhow::Result;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What lies on disks is what the catalog counts on, and what `cluster status` counts besides.
+/// Compares the files on disks with the copies that count in the catalog and the others that `cluster status` counts.
 pub(super) fn disks(world: &World, status: &Value, view: &View, findings: &mut Findings) -> Result<()> {
     let (mut besides, mut strange) = (0, Vec::new());
     for node in world.cluster.nodes() {
@@ -33,13 +33,13 @@ pub(super) fn disks(world: &World, status: &Value, view: &View, findings: &mut F
     Ok(())
 }
 
-/// Copies that lie on disks, and that nothing counts on, as status counts them.
+/// Copies on disks that do not count, by the categories of status.
 #[derive(Debug)]
 struct Counts {
     garbage: u64,
     unknown: u64,
     in_flight: u64,
-    /// They stay until their blocks have all copies without them.
+    /// Damaged copies, which stay until their blocks have all copies without them.
     damaged: u64,
 }
 
@@ -59,8 +59,8 @@ impl Counts {
     }
 }
 
-/// How many copies, whole or half, a disk has beside one of each block that is counted on there. A block that is counted on and
-/// is not there is a finding.
+/// Returns the number of copies, whole or half, on a disk beyond one for each block that counts a copy there. A counted copy that is not there is
+/// a finding.
 fn copies_besides(node: &Daemon, found: &Found, view: &View, findings: &mut Findings) -> u64 {
     let copies: BTreeSet<&str> = found.files.iter().map(|file| file.copy.as_str()).collect();
     let data = found.files.iter().filter(|file| !file.is_sidecar);
@@ -76,7 +76,7 @@ fn copies_besides(node: &Daemon, found: &Found, view: &View, findings: &mut Find
     (copies.len() as u64).saturating_sub(counted)
 }
 
-/// Files of blocks that the catalog does not place on a node, in words.
+/// Describes files of blocks that the catalog does not place on this node.
 fn strangers(world: &World, node: &Daemon, files: &[BlockFile], view: &View) -> Option<String> {
     let is_strange = |file: &&BlockFile| !view.places.contains(&(file.block.clone(), node.number));
     let strangers: Vec<&BlockFile> = files.iter().filter(is_strange).collect();
@@ -90,7 +90,7 @@ fn strangers(world: &World, node: &Daemon, files: &[BlockFile], view: &View) -> 
     ))
 }
 
-/// What a node says that it has is what its disk has.
+/// Compares what a node reports with the files on its disk.
 fn told_of_itself(node: &Daemon, files: &[BlockFile], status: &Value, findings: &mut Findings) {
     let mut halves: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for file in files {

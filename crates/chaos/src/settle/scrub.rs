@@ -1,4 +1,4 @@
-//! What a scrub finds at the end.
+//! Checks what a scrub finds at the end.
 
 use super::{POLL, SAME_FOR};
 use crate::command::Deadline;
@@ -10,8 +10,8 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Scrubs until all is sound, or the time is up; what is unsound then must at least be known to `cluster status`. What is known
-/// there and stays the same is not waited for.
+/// Scrubs until everything is sound or the time is up. `cluster status` must at least know of what is unsound then. Problems that it knows and
+/// that no longer change are not waited for.
 pub(super) fn settle(world: &World, quiet: Duration) -> Result<()> {
     let deadline = Deadline::after(quiet);
     let mut same: (Vec<Value>, Deadline) = (Vec::new(), Deadline::after(SAME_FOR));
@@ -54,12 +54,12 @@ fn is_known(status: &Value, event: &Value) -> bool {
     }
     let known = nodes(status).iter().filter(|node| node["node"] == event["node"]);
     let mut known = known.flat_map(|node| node["corrupt_blocks"].as_array().into_iter().flatten());
-    // There copies are named as their files are, by block and generation.
+    // Status names copies as their files are named, by block and generation.
     let block = |copy: &Value| copy.as_str().and_then(|name| name.split('.').next()).map(str::to_owned);
     known.any(|copy| block(copy).is_some_and(|known| event["block"] == known))
 }
 
-/// What scrub calls sound is not what was hurt.
+/// Checks that scrub calls nothing sound that was damaged.
 fn sound_is_not_hurt(world: &World) -> Result<()> {
     let Some(view) = world.view()? else { return Ok(()) };
     for node in world.cluster.nodes() {

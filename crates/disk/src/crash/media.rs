@@ -33,7 +33,7 @@ pub(super) struct Media {
     pub(super) capacity: Option<u64>,
     /// No file can be opened and no folder listed.
     pub(super) is_starved: bool,
-    /// Nothing can be changed.
+    /// Whether every change fails.
     pub(super) is_read_only: bool,
     number: u64,
     life: u64,
@@ -187,7 +187,7 @@ impl Media {
         Ok(())
     }
 
-    /// An error if nothing can be changed.
+    /// Returns an error if the disk is read-only.
     pub(super) fn is_writable(&self) -> Result<()> {
         match self.is_read_only {
             true => Err(io(Path::new(""), ErrorKind::ReadOnlyFilesystem)),

@@ -109,8 +109,8 @@ fn a_lock_is_exclusive_until_its_guard_is_dropped() {
     });
 }
 
-/// A file system that refuses files is one that is full or read-only; a folder without permission does for anybody but root, and a
-/// file in the way of the lock's folder for root too.
+/// A full or read-only file system refuses new files. Here a file in place of the lock's folder has the same effect; unlike a missing permission,
+/// it stops root too.
 #[test]
 fn a_disk_that_takes_no_writes_is_locked_all_the_same() {
     let folder = tempfile::tempdir().unwrap();

@@ -131,7 +131,7 @@ impl LocalBlock {
         let mut read = self.source.read_at(r.base + from, &mut r.buffer);
         let mut to = to;
         if to > wanted_end && read.as_ref().is_err_and(|fault| fault.cause == Cause::CorruptBlock) {
-            // What cannot be read may lie ahead of what is wanted now.
+            // The damage may lie in the read-ahead; retry with only the wanted bytes.
             to = if self.check_on_read { wanted_end.next_multiple_of(CHUNK) } else { wanted_end }
                 .min(r.extent);
             r.buffer.truncate((to - from) as usize);

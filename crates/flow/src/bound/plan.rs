@@ -52,7 +52,7 @@ pub struct BlockRead {
     pub copy: StoredCopy,
     /// BLAKE3 of the block, where it is known: the sidecar must say the same, or the copy is not what it passes for.
     pub digest: Option<[u8; 32]>,
-    /// The block's fingerprint, where it is known: what is sound of a damaged copy is found out by it.
+    /// The block's fingerprint, if it is known. It identifies the sound chunks of a damaged copy.
     pub fingerprint: Option<Fingerprint>,
     /// Of a block of HDFS, where block tokens are used: what the helper beside its DataNode is shown.
     pub permit: Option<Permit>,

@@ -16,7 +16,7 @@ pub struct Helper {
     pub member: Member,
     /// Where it is stored.
     pub site: Site,
-    /// Bytes stored; 0 makes it an absent block, which costs nothing, where it follows from data that are zero.
+    /// Number of stored bytes. 0 makes the block absent, at no cost, if that follows from zero data.
     pub stored_bytes: u64,
     /// What a symbol of it costs to read, beside those of others: codes that can choose read more of those that cost less,
     /// and none of one that costs [`codes::ONLY_IN_NEED`] if others suffice.
@@ -67,9 +67,9 @@ impl RepairRequest<'_> {
         members.iter().flat_map(block).collect()
     }
 
-    /// Blocks that are all zero: the absent ones, and those of which nothing is stored as far as that follows from data that are zero. Of a
-    /// code whose blocks have parities of others, one may be zero though data that are present contribute to it: it is read like any other. So
-    /// are all where the wanted ones are zero too: of nothing that is read, nothing can be made.
+    /// Returns the blocks that are all zero: absent blocks, and blocks that store nothing if that follows from zero data. In a code with parities
+    /// of parities, a block may be zero although present data contribute to it; such a block is read like any other. If the wanted blocks are
+    /// zero too, all empty blocks are read, because a repair must read something.
     pub(super) fn zero_members(&self) -> Vec<Member> {
         let empty = self.helpers.iter().filter(|helper| helper.stored_bytes == 0);
         let mut empty: BTreeSet<Member> = empty.map(|helper| helper.member).collect();
@@ -84,7 +84,7 @@ impl RepairRequest<'_> {
         }
     }
 
-    /// Whether all that is wanted is known to be zero.
+    /// Whether all wanted symbols are known to be zero.
     fn want_zero(&self, present: &Present<'_>) -> bool {
         let exists = |symbol: &Symbol| usize::from(symbol.member.0) < self.code.n();
         self.wanted

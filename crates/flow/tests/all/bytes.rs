@@ -148,7 +148,7 @@ fn short_stripes_need_only_what_they_store() {
     );
 }
 
-/// In a short stripe of an X-Code a member may be zero though others are not whose parities it would have: it is read, and made again.
+/// In a short stripe of an X-Code a member may be zero although members that contribute to it are not. It is read, and rebuilt.
 #[test]
 fn members_that_store_nothing_are_read_where_zeros_elsewhere_do_not_explain_it() {
     let code = code("xcode-5");

@@ -31,7 +31,7 @@ const GARBAGE_PATIENCE: Duration = Duration::from_secs(240);
 
 const START_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A dead node is noticed after it has answered no call for so long.
+/// Longest wait until a node that answers no call is noticed as dead.
 const DEATH_PATIENCE: Duration = Duration::from_secs(30);
 
 const POLL: Duration = Duration::from_millis(20);

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// flows are here, or waits for its own end.
 const MAX_DETOURS: usize = 3;
 
-/// Damaged places that are told from each other. Each takes a flow to find, so a copy with more of them is better given up.
+/// Largest number of different damaged places that count. Each takes a flow to find, so a copy with more of them is better given up.
 const MAX_DAMAGE: usize = 1024;
 
 /// A helper or two may be unable to find out whether they may read. When more refuse, the others will not do otherwise.
@@ -84,9 +84,9 @@ pub struct Course {
     is_patient: bool,
     /// Helpers that were not permitted to read.
     denied: u32,
-    /// Damage that was met: who reported it, and what it said.
+    /// Damage that was met: the reporter, the block, the place and the message.
     damage: BTreeSet<(Peer, Option<BlockId>, u64, String)>,
-    /// Some of it was met since the last pardon.
+    /// Whether some of it was met since the last pardon.
     has_new_damage: bool,
 }
 
@@ -212,8 +212,8 @@ impl Course {
         if std::mem::take(&mut self.failed).is_empty() { Next::GiveUp } else { self.again() }
     }
 
-    /// There is no plan around all of them, and what was made so far stays of use. Those that failed help again if damage was met
-    /// that had not been met before: a copy that is damaged in one chunk gives the others. Returns whether they do.
+    /// Forgives failed nodes when no plan avoids them all. Partial results stay in use. They may help again only if new damage was met: a copy
+    /// with one damaged chunk still provides the others. Returns whether they may.
     pub fn pardon(&mut self) -> bool {
         let pardons = std::mem::take(&mut self.has_new_damage) && !self.failed.is_empty();
         if pardons {

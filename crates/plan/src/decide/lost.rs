@@ -88,7 +88,7 @@ impl Planner {
         let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders, 0, usize::MAX)) {
             Some(Ok(asked)) => asked,
             _ => {
-                // Where a copy of it is flawed another one may come to be so too: elsewhere, if there is such a place.
+                // A node with a flawed copy of a block may spoil the next one too, so other nodes are preferred.
                 let doubtful: Vec<NodeId> =
                     holders.iter().copied().chain(placement.facts.flawed_on()).collect();
                 let elsewhere = takers.all.allowed(&doubtful, from, MAX_REQUESTORS);

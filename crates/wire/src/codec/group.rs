@@ -30,7 +30,7 @@ pub struct Lender {
     pub running_stages: u32,
     /// It ends.
     pub leaves: bool,
-    /// Of this start.
+    /// Secret of this start.
     pub secret: Secret,
 }
 

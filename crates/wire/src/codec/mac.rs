@@ -1,4 +1,4 @@
-//! What MACs are asked for and told with, as messages.
+//! Messages that ask for MACs and carry them.
 
 use crate::mac::{Challenge, Mac, Whose};
 use crate::proto;
@@ -7,9 +7,9 @@ use model::{BlockId, Incarnation, NodeId, StoreId};
 /// An answer to a [`Challenge`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identified {
-    /// Who answers, by its own word.
+    /// Claimed identity of the answering process.
     pub whose: Whose,
-    /// That it is.
+    /// Proof of that identity.
     pub mac: Mac,
 }
 
@@ -19,7 +19,7 @@ impl From<Challenge> for proto::Challenge {
     }
 }
 
-/// From a message; `None` if it is none.
+/// Converts a message; returns `None` if it is invalid.
 pub fn challenge(message: &proto::Challenge) -> Option<Challenge> {
     message.nonce.as_slice().try_into().ok().map(Challenge)
 }
@@ -32,7 +32,7 @@ impl From<Identified> for proto::Identified {
     }
 }
 
-/// From a message; `None` if it is none.
+/// Converts a message; returns `None` if it is invalid.
 pub fn identified(message: &proto::Identified) -> Option<Identified> {
     let (node, incarnation) = (NodeId(message.node), Incarnation(message.incarnation));
     let whose = Whose { node, store: StoreId::from_slice(&message.store).ok()?, incarnation };
@@ -42,10 +42,10 @@ pub fn identified(message: &proto::Identified) -> Option<Identified> {
 /// A block and the node that is said to have written it.
 type By = (BlockId, NodeId);
 
-/// Under which start, and the MAC, which may be none.
+/// The start under which it wrote the block, and the MAC, which may be empty.
 type Said = ((StoreId, Incarnation), Vec<u8>);
 
-/// Who is said to have written the block, and how it says so.
+/// Returns the nodes that are said to have written the block, each with its start and MAC.
 pub fn told(written: &proto::WrittenBlock) -> impl Iterator<Item = (By, Said)> {
     let block = BlockId::from_slice(&written.block).ok();
     written.by.iter().filter_map(move |by| {
