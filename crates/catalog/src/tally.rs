@@ -79,7 +79,7 @@ impl Tallies {
     }
 }
 
-/// What can be read now: the living nodes, and the copies on them that are unreadable all the same.
+/// Readable state: the living nodes, and the copies on them that are unreadable all the same.
 #[derive(Debug)]
 struct Present {
     living: BTreeSet<NodeId>,

@@ -66,7 +66,7 @@ pub struct StuckOrder {
     pub node: NodeId,
     /// Number of copies there that count.
     pub blocks_left: u64,
-    /// What the order waits for.
+    /// The reason why the order waits.
     pub why: String,
 }
 

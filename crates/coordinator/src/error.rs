@@ -74,7 +74,7 @@ pub enum CoordinatorError {
         nodes: String,
         /// Number of copies that count there.
         left: u64,
-        /// What the order waits for.
+        /// The reason why the order waits.
         why: String,
     },
     /// An archival of which some stripes failed.
@@ -121,7 +121,7 @@ pub enum CoordinatorError {
         block: BlockId,
         /// The node that is said to have the copy.
         node: NodeId,
-        /// What is known of the copy.
+        /// The reason why the copy does not count.
         why: String,
     },
     /// A commit names a copy whose node could not be asked.

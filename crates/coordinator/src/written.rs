@@ -46,7 +46,7 @@ pub(crate) enum Verdict {
     NotTold(String),
 }
 
-/// What a client names for a copy that its put wrote: the start, and the MAC.
+/// The start and the MAC that a client names for each copy that its put wrote.
 pub(crate) type Named = BTreeMap<(BlockId, NodeId), (StartOfStore, Vec<u8>)>;
 
 impl Claim {

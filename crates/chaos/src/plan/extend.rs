@@ -45,7 +45,7 @@ const UNREAD_STREAM: u64 = 0x756e_7265_6164;
 /// One plan in two has unreadable copies.
 const UNREAD_ONE_IN: u32 = 2;
 
-/// How long copies stay unreadable. Some last longer than a node's death, its grace and the recovery together; some do not.
+/// Milliseconds for which copies stay unreadable. Some last longer than a node's death, its grace and the recovery together; some do not.
 const UNREAD_MS: Range<u64> = 300..6_000;
 
 /// Stream of trials of what `health` says during the schedule.

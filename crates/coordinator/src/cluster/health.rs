@@ -24,7 +24,7 @@ const LOOK_EDGES: usize = 2;
 /// links may be what is wrong. What clients say never does that: nobody knows who they are.
 const QUARANTINE_EDGES: usize = 3;
 
-/// What heartbeats and answers change shows in views this much later, or a tenth of the time after which a node is dead: a view of a
+/// Largest age of a view, unless a tenth of the time after which a node is dead is shorter. Views are kept this long because one of a
 /// thousand nodes takes a third of a millisecond to make, and every plan asks for one.
 const MAX_VIEW_AGE: Duration = Duration::from_millis(50);
 

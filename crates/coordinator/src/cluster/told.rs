@@ -1,4 +1,4 @@
-//! What nodes report about their copies in heartbeats.
+//! Reports of nodes about their copies, from heartbeats.
 
 use model::{BlockCopy, NodeId};
 
