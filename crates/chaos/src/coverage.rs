@@ -84,7 +84,8 @@ impl Coverage {
 
     /// Reads a document.
     ///
-    /// # Errors If the file is missing or has another version.
+    /// # Errors
+    /// If the file is missing or has another version.
     pub fn read(path: &Path) -> Result<Coverage> {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let read: Coverage = serde_json::from_str(&text)
@@ -95,7 +96,8 @@ impl Coverage {
 
     /// Writes the document.
     ///
-    /// # Errors Those of the disk.
+    /// # Errors
+    /// Those of the disk.
     pub fn write(&self, path: &Path) -> Result<()> {
         let whole = Coverage { never: self.never(), ..self.clone() };
         let text = serde_json::to_string_pretty(&whole)? + "\n";

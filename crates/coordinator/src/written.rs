@@ -141,7 +141,8 @@ async fn on_node(
 
 /// Keeps only the written copies of a put's blocks. `planned` holds the put's own blocks.
 ///
-/// # Errors [`CoordinatorError::NotWritten`] if a MAC does not fit, or too few copies of a block were written; [`CoordinatorError::NotToldYet`]
+/// # Errors
+/// [`CoordinatorError::NotWritten`] if a MAC does not fit, or too few copies of a block were written; [`CoordinatorError::NotToldYet`]
 /// if nodes that did not answer may have the missing ones.
 pub(crate) async fn keep_written(
     cluster: &Cluster,

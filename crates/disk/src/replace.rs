@@ -26,7 +26,8 @@ pub struct Durably {
 /// Replaces the file `name` in the disk's root. Readers see the old or the new file, and so does a start after a power cut. Without `durably`
 /// nothing is synced. Keeps a spare for the next time if there is room.
 ///
-/// # Errors Those of the disk. [`DiskError::NoSpace`] only if there is no spare either.
+/// # Errors
+/// Those of the disk. [`DiskError::NoSpace`] only if there is no spare either.
 pub fn replace(disk: &dyn Disk, name: &Path, bytes: &[u8], durably: Option<Durably>) -> Result<()> {
     let written = match write_new(disk, name, bytes, durably) {
         Err(full @ DiskError::NoSpace { .. }) => write_spare(disk, name, bytes, durably).map_err(|_| full),

@@ -127,7 +127,8 @@ pub(crate) struct Attempts {
 impl Attempts {
     /// Does the same as [`carry`](Self::carry), but waits while somebody else makes the block instead of failing.
     ///
-    /// # Errors As [`carry`](Self::carry).
+    /// # Errors
+    /// As [`carry`](Self::carry).
     pub async fn carry_when_free(
         &self,
         job: &Job,

@@ -53,7 +53,8 @@ impl Calls {
 
     /// Takes a place among the registering processes that have not answered yet.
     ///
-    /// # Errors [`CoordinatorError::TooMany`] if all places are taken.
+    /// # Errors
+    /// [`CoordinatorError::TooMany`] if all places are taken.
     pub fn admit(&self) -> Result<SemaphorePermit<'_>> {
         let what = "processes that want to register and have not answered a call";
         self.unanswered.try_acquire().map_err(|_| CoordinatorError::TooMany { what, limit: MAX_UNANSWERED })
@@ -61,7 +62,8 @@ impl Calls {
 
     /// Checks that the registering process answers at the address that it names.
     ///
-    /// # Errors [`CoordinatorError::Unanswered`] if it does not; [`CoordinatorError::Conflict`] if another process has registered under the same
+    /// # Errors
+    /// [`CoordinatorError::Unanswered`] if it does not; [`CoordinatorError::Conflict`] if another process has registered under the same
     /// start.
     pub async fn answers_at_first(&self, node: NodeId, row: &NodeRow, secret: Secret) -> Result<()> {
         if self.secret(node, (row.store, row.incarnation)).is_some_and(|known| known != secret) {

@@ -304,7 +304,8 @@ impl Jobs {
 
     /// Stops the job that moves the node's blocks away, and forgets what it waits for.
     ///
-    /// # Errors [`CoordinatorError::Conflict`] if the job does not end in time.
+    /// # Errors
+    /// [`CoordinatorError::Conflict`] if the job does not end in time.
     pub async fn stop_moving(&self, node: NodeId) -> Result<()> {
         let moving = self.lock().values().find(|running| running.moves(node)).map(|running| {
             running.task.obey(Switch::Stop);
