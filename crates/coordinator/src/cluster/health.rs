@@ -76,6 +76,8 @@ struct Node {
     last_seen: Option<Instant>,
     /// Time of the last call.
     called: Option<Instant>,
+    /// The first call since then that it has not answered yet.
+    asked: Option<Instant>,
     /// Time of the last registration or heartbeat.
     reported: Option<Instant>,
     /// Its inventory is known, so its heartbeats count.
@@ -204,6 +206,7 @@ impl Health {
         entry.is_registered = true;
         let now = Some(now());
         (entry.last_seen, entry.called, entry.reported) = (now, now, now);
+        entry.asked = None;
     }
 
     /// A node leaves, by its own word, and from where it registered. Whether it lived until now. `ailment`: what its disk failed with; empty if it did not.
@@ -496,9 +499,9 @@ impl Nodes {
         if pause < every {
             return None;
         }
-        for seen in self.by_id.values_mut().filter_map(|node| node.last_seen.as_mut()) {
-            if before.saturating_duration_since(*seen) < dead_after {
-                *seen = (*seen + pause).min(now);
+        for node in self.by_id.values_mut().filter(|node| !node.is_silent(before, dead_after)) {
+            for moment in [&mut node.last_seen, &mut node.asked].into_iter().flatten() {
+                *moment = (*moment + pause).min(now);
             }
         }
         Some(pause)
@@ -511,6 +514,7 @@ impl Node {
             row,
             last_seen: None,
             called: None,
+            asked: None,
             reported: None,
             is_registered: false,
             status: None,
@@ -571,14 +575,6 @@ impl Node {
             free_bytes: status.and_then(|status| status.free_bytes),
             cached_blocks: cached.filter_map(|block| BlockId::from_slice(block).ok()).collect(),
         }
-    }
-
-    fn is_living(&self, dead_after: Duration) -> bool {
-        self.is_registered && self.lives(dead_after)
-    }
-
-    fn lives(&self, dead_after: Duration) -> bool {
-        self.left.is_none() && self.last_seen.is_some_and(|seen| seen.elapsed() < dead_after)
     }
 
     fn is_slow(&self) -> bool {

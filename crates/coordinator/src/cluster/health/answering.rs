@@ -3,7 +3,7 @@
 use super::{Health, Node, now};
 use catalog::rows::NodeRow;
 use model::{Incarnation, NodeId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A living node that is to be called.
 #[derive(Clone, Debug)]
@@ -29,14 +29,14 @@ impl Health {
         let mut due: Vec<(&NodeId, &mut Node)> =
             nodes.by_id.iter_mut().filter(|(_, node)| is_due(node)).collect();
         due.sort_by_key(|(_, node)| node.called);
-        due.into_iter().take(most).map(|(id, node)| node.call(*id)).collect()
+        due.into_iter().take(most).map(|(id, node)| node.call(*id, self.dead_after)).collect()
     }
 
     /// Returns the node, marked as called now, if it lives.
     pub fn due_now(&self, node: NodeId) -> Option<Due> {
         let mut nodes = self.nodes();
         let living = nodes.by_id.get_mut(&node).filter(|node| node.is_living(self.dead_after));
-        living.map(|living| living.call(node))
+        living.map(|living| living.call(node, self.dead_after))
     }
 
     /// Returns the nodes that are dead or have not reported for `silence`, with their control addresses. Another coordinator may lead them.
@@ -54,16 +54,35 @@ impl Health {
         let mut nodes = self.nodes();
         let node = nodes.by_id.get_mut(&node).filter(|node| node.row.incarnation == incarnation);
         if let Some(node) = node.filter(|node| node.is_living(self.dead_after)) {
-            node.last_seen = Some(now());
+            (node.last_seen, node.asked) = (Some(now()), None);
         }
     }
 }
 
 impl Node {
+    pub(super) fn is_living(&self, dead_after: Duration) -> bool {
+        self.is_registered && self.lives(dead_after)
+    }
+
+    pub(super) fn lives(&self, dead_after: Duration) -> bool {
+        self.left.is_none() && !self.is_silent(now(), dead_after)
+    }
+
+    /// Whether the node had answered nothing for `dead_after` at that moment. A coordinator that is short of processor time calls late,
+    /// so a call must also have waited for half of that time. The limit of twice the time holds without any call.
+    pub(super) fn is_silent(&self, at: Instant, dead_after: Duration) -> bool {
+        let since = |moment: Instant| at.saturating_duration_since(moment);
+        let Some(silence) = self.last_seen.map(since) else { return true };
+        let was_asked = self.asked.is_some_and(|asked| since(asked) >= dead_after / 2);
+        silence >= dead_after && (was_asked || silence >= 2 * dead_after)
+    }
+
     /// Marks the node as called now.
-    fn call(&mut self, id: NodeId) -> Due {
-        let is_silent = self.called > self.last_seen;
-        self.called = Some(now());
+    fn call(&mut self, id: NodeId, dead_after: Duration) -> Due {
+        let at = now();
+        let is_silent = self.asked.is_some_and(|asked| at.saturating_duration_since(asked) >= dead_after / 2);
+        self.called = Some(at);
+        self.asked.get_or_insert(at);
         Due { node: id, row: self.row.clone(), is_silent }
     }
 }

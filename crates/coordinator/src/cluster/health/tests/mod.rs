@@ -75,10 +75,32 @@ fn each_living_node_is_called_in_its_turn_and_a_silent_one_over_a_new_connection
     assert_eq!(called(1, 4), [(1, false), (2, false)], "no more than their part of a turn");
     health.answered(NodeId(1), row(1).incarnation);
     std::thread::sleep(Duration::from_millis(2));
+    let long_ago = |node| {
+        let mut nodes = health.nodes();
+        let asked = &mut nodes.by_id.get_mut(&NodeId(node)).unwrap().asked;
+        *asked = asked.map(|at| at.checked_sub(Duration::from_millis(30_000)).unwrap());
+    };
+    (1..=3).for_each(long_ago);
     assert_eq!(called(1, 1), [(3, false), (1, false), (2, true)], "the longest first");
+    long_ago(3);
     assert!(
         health.due_now(NodeId(4)).is_none() && health.due_now(NodeId(3)).is_some_and(|due| due.is_silent)
     );
+}
+
+/// A coordinator that is short of processor time calls late: no node is dead of that.
+#[test]
+fn a_node_is_dead_once_a_call_has_waited_and_in_any_case_after_twice_the_time() {
+    let (dead_after, start) = (Duration::from_secs(10), Instant::now());
+    let node = |asked: Option<u64>| Node {
+        last_seen: Some(start),
+        asked: asked.map(|at| start + Duration::from_secs(at)),
+        ..Node::new(row(1))
+    };
+    let is_silent = |asked, at| node(asked).is_silent(start + Duration::from_secs(at), dead_after);
+    assert!(!is_silent(Some(0), 9) && is_silent(Some(0), 10) && is_silent(Some(5), 10), "called in time");
+    assert!(!is_silent(Some(9), 13) && is_silent(Some(9), 14), "called late");
+    assert!(!is_silent(None, 19) && is_silent(None, 20) && is_silent(Some(19), 20), "hardly called");
 }
 
 #[test]
@@ -117,7 +139,7 @@ fn nobody_dies_of_a_pause_of_the_coordinator_and_nobody_comes_back_by_it() {
         let silent = |n: &Node| now.saturating_duration_since(n.last_seen.unwrap());
         nodes.by_id.values().filter(|n| silent(n) < dead_after).count()
     };
-    nodes.by_id.values_mut().for_each(|node| node.last_seen = Some(start));
+    nodes.by_id.values_mut().for_each(|node| (node.last_seen, node.asked) = (Some(start), Some(start)));
     assert_eq!(nodes.look(at(1_250), dead_after, every), None);
     assert_eq!(nodes.look(at(2_600), dead_after, every), None, "late, as timers are");
     assert_eq!(nodes.look(at(32_600), dead_after, every), Some(Duration::from_millis(28_750)));
