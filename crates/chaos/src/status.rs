@@ -3,6 +3,7 @@
 use crate::world::World;
 use anyhow::Result;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Returns the nodes in a status.
 pub fn nodes(status: &Value) -> &[Value] {
@@ -17,4 +18,11 @@ pub fn running_jobs(world: &World) -> Result<Vec<String>> {
     let tasks = tasks.as_array().into_iter().flatten().filter(is_job);
     let running = tasks.filter(|task| task["state"] == "running");
     Ok(running.map(|task| format!("{} still runs: {}", name(task), task["detail"])).collect())
+}
+
+/// Returns the number of folders at which each node's probe has looked since the node started.
+pub fn probes(world: &World) -> Result<BTreeMap<u32, u64>> {
+    let tasks = world.ask_json(&["tasks", "list"])?.unwrap_or_default();
+    let probes = tasks.as_array().into_iter().flatten().filter(|task| task["name"] == "probe");
+    Ok(probes.filter_map(|task| Some((task["node"].as_u64()? as u32, task["done"].as_u64()?))).collect())
 }

@@ -21,34 +21,8 @@ pub struct Switch {
 /// Stands among the faults for plans whose daemons are not restarted at the end.
 pub const GOES_ON: &str = "all goes on";
 
-/// Faults that leave files that the node cannot remove at that time.
-const LEAVING_FILES: &[&str] =
-    &["no permission", "write errors", "unreadable folders (EIO)", "unreadable folders (EACCES)"];
-
 /// All switches.
-pub const SWITCHES: &[Switch] = &[
-    Switch {
-        name: "unread-is-told-late",
-        faults: &["trial of health, unread copies"],
-        kinds: &[Kind::UntrueStatus],
-        says: "copies unread",
-        why: "a copy that cannot be read is told once its node has tried it, within a minute or two: until then margins count it (issue 46, 2)",
-    },
-    Switch {
-        name: "stored-bytes-drift",
-        faults: &["truncate data", "truncate sidecar"],
-        kinds: &[Kind::UntrueStatus],
-        says: "says (blocks, bytes, halves)",
-        why: "a node that removes a file that was cut counts its bytes on until it starts again (issue 46, 10)",
-    },
-    Switch {
-        name: "left-in-tmp",
-        faults: LEAVING_FILES,
-        kinds: &[Kind::Unaccounted],
-        says: "is left over",
-        why: "what a node may not remove just then stays in tmp/ until it starts again (issue 46, 10)",
-    },
-];
+pub const SWITCHES: &[Switch] = &[];
 
 /// The switch that lets a violation pass in a plan with these faults, but for the switches named in `on`.
 pub fn passing(kind: Kind, what: &str, faults: &[&'static str], on: &[String]) -> Option<&'static str> {

@@ -1,7 +1,7 @@
 //! Finds copies that cannot be read at all. A worker lists the node's folders in turn and opens a few copies of each. If that fails, it opens all
 //! copies of the folder, to find out soon how many cannot be read. It reads almost nothing and verifies no bytes; the scrub does that.
 
-use crate::clock::{Since, rest};
+use crate::clock::Since;
 use crate::flows::FlowStore;
 use crate::store::{CopyId, Store, StoreError};
 use std::sync::Arc;
@@ -18,8 +18,11 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// … but only a few seconds after a start, or when something fails.
 const HASTE: Duration = Duration::from_millis(20);
 
-/// Rest after a look, as a multiple of its duration. It limits the worker to one percent of a core and of the disk for any number of blocks.
+/// Rest after a look, as a multiple of its duration. It limits the worker to one percent of a core and of the disk for any number of blocks …
 const REST: u32 = 100;
+
+/// … and to ten percent while something fails: until each copy of a folder was tried, margins count those that cannot be read.
+const HASTY_REST: u32 = 10;
 
 /// Number of copies of a folder that one look opens.
 const FEW: usize = 16;
@@ -34,28 +37,32 @@ pub struct Prober {
     round: usize,
     /// Whether something failed in this round.
     fails: bool,
+    /// Whether a folder out of its turn was next.
+    is_urgent: bool,
 }
 
 /// Result of a look at a folder.
 enum Looked {
     Unlisted(String),
-    /// Copies that could not be opened, the reason for the first of them, and copies that look damaged. `all`: every copy was tried.
+    /// Copies that could not be opened, the reason for the first of them, and copies that look damaged.
     Listed {
         failing: Vec<CopyId>,
         why: Option<String>,
         damaged: Vec<CopyId>,
-        all: bool,
     },
 }
 
 impl Prober {
     /// Returns a worker for a store.
     pub fn new(flows: Arc<FlowStore>) -> Prober {
-        Prober { flows, folder: 0, round: 0, fails: false }
+        Prober { flows, folder: 0, round: 0, fails: false, is_urgent: false }
     }
 
     fn next(&mut self) -> u8 {
-        if let Some(folder) = self.flows.suspects.due_folder() {
+        // Every second time, so that folders that keep failing do not keep the others from their turn.
+        self.is_urgent = !self.is_urgent;
+        let urgent = || self.flows.suspects.due_folder().or_else(|| self.flows.store.miscounted_folder());
+        if let Some(folder) = self.is_urgent.then(urgent).flatten() {
             return folder;
         }
         let folder = self.folder;
@@ -68,29 +75,33 @@ impl Prober {
 
     async fn look(&self, folder: u8, all: bool) -> Result<Looked, JoinError> {
         let (store, round) = (self.flows.store.clone(), self.round);
-        tokio::task::spawn_blocking(move || look(&store, folder, round, all)).await
+        tokio::task::spawn_blocking(move || {
+            store.remove_one_left();
+            look(&store, folder, round, all)
+        })
+        .await
     }
 
-    /// Looks at a folder and reports what it finds. A failure counts only if it repeats.
+    /// Looks at a folder and reports what it finds. A failure counts only if it repeats, which is found out while other folders are
+    /// looked at.
     async fn probe(&mut self, folder: u8) -> Result<(), JoinError> {
         let suspects = Arc::clone(&self.flows.suspects);
-        let is_suspicious = suspects.is_suspicious(folder);
-        let mut looked = self.look(folder, is_suspicious).await?;
-        let failed = |looked: &Looked| match looked {
-            Looked::Unlisted(_) => true,
-            Looked::Listed { failing, .. } => !failing.is_empty(),
+        let has_failed = match suspects.is_due(folder) {
+            Some(false) => return Ok(()),
+            due => due.is_some(),
         };
-        if failed(&looked) {
-            self.fails = true;
-            rest(SECOND_TRY).await;
-            looked = self.look(folder, true).await?;
-        }
-        match looked {
-            Looked::Unlisted(why) => suspects.folder_failed(folder, &why),
-            Looked::Listed { failing, why, damaged, all } => {
+        match self.look(folder, has_failed).await? {
+            Looked::Unlisted(why) => {
+                self.fails = true;
+                suspects.folder_failed(folder, &why);
+            }
+            Looked::Listed { failing, why, damaged } => {
+                self.fails |= !failing.is_empty();
                 damaged.into_iter().for_each(|copy| suspects.suspect(copy));
-                if all {
-                    suspects.folder_looked_at(folder, &failing, why);
+                match has_failed {
+                    true => suspects.folder_looked_at(folder, &failing, why),
+                    false if failing.is_empty() => {}
+                    false => suspects.look_at(folder, SECOND_TRY),
                 }
             }
         }
@@ -118,7 +129,7 @@ fn look(store: &Store, folder: u8, round: usize, all: bool) -> Looked {
             _ => {}
         }
     }
-    Looked::Listed { failing, why, damaged, all }
+    Looked::Listed { failing, why, damaged }
 }
 
 /// Returns the error if the copy cannot be opened, or its first byte cannot be read.
@@ -157,8 +168,12 @@ impl Worker for Prober {
                 }
             };
         });
-        let least = if self.round == 0 || self.fails { HASTE } else { PAUSE };
-        Ok(Step::Wait(least.max(took.saturating_sub(SECOND_TRY) * REST)))
+        let (least, rest) = match (self.fails, self.round) {
+            (true, _) => (HASTE, HASTY_REST),
+            (false, 0) => (HASTE, REST),
+            (false, _) => (PAUSE, REST),
+        };
+        Ok(Step::Wait(least.max(took * rest)))
     }
 }
 
@@ -193,13 +208,17 @@ mod tests {
         prober.step(&task).await.unwrap();
         assert!(flows.suspects.is_clear(copy));
         flip().unwrap();
-        for _ in 0..256 {
+        let began = Since::default();
+        while flows.suspects.unread().copies.is_empty() && began.ms() < 5_000 {
             prober.step(&task).await.unwrap();
         }
+        assert!(began.ms() >= SECOND_TRY.as_millis() as u64, "one failure is none");
         assert_eq!((flows.suspects.unread().copies, flows.suspects.corrupt()), (vec![copy], vec![]));
         assert!(flows.suspects.unread().why.contains("version"), "{}", flows.suspects.unread().why);
         flip().unwrap();
-        prober.probe(0).await.unwrap();
+        while !flows.suspects.unread().copies.is_empty() && began.ms() < 10_000 {
+            prober.step(&task).await.unwrap();
+        }
         assert!(flows.suspects.is_clear(copy) && flows.suspects.unread().copies.is_empty());
     }
 }

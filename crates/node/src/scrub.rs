@@ -116,7 +116,7 @@ impl Round {
             match tokio::task::spawn_blocking(move || store.list_folder(first_byte)).await? {
                 Ok(listing) => self.left = listing.copies.into_iter(),
                 Err(error) => {
-                    self.store.suspects.look_at(first_byte);
+                    self.store.suspects.look_at(first_byte, Duration::ZERO);
                     self.missed(task, &error);
                 }
             }

@@ -197,15 +197,16 @@ impl Suspects {
         Unread { why: if is_none { String::new() } else { state.why.clone() }, copies, folders }
     }
 
-    /// Schedules an early look at a folder in which something could not be listed or read.
-    pub fn look_at(&self, folder: u8) {
-        let now_ms = self.since.ms();
-        self.lock().folder(folder, now_ms);
+    /// Schedules an early look at all copies of a folder in which something could not be listed or read: that look counts.
+    pub fn look_at(&self, folder: u8, after: Duration) {
+        let at_ms = self.since.ms().saturating_add(after.as_millis() as u64);
+        self.lock().folder(folder, at_ms);
     }
 
-    /// Whether something in the folder is or may be unread.
-    pub fn is_suspicious(&self, folder: u8) -> bool {
-        self.lock().folders.contains_key(&folder)
+    /// Whether something in the folder is or may be unread: then whether its next look is due.
+    pub fn is_due(&self, folder: u8) -> Option<bool> {
+        let now_ms = self.since.ms();
+        self.lock().folders.get(&folder).map(|folder| folder.again.at_ms <= now_ms)
     }
 
     /// Returns a folder whose next look is due.
@@ -226,7 +227,7 @@ impl Suspects {
         entry.again = entry.again.longer(FOLDER_AGAIN_AT_MOST_MS, now_ms);
     }
 
-    /// Notes the result of opening every copy in the folder: `failing` failed twice.
+    /// Notes the result of opening every copy in the folder again: these fail.
     pub fn folder_looked_at(&self, folder: u8, failing: &[CopyId], why: Option<String>) {
         let now_ms = self.since.ms();
         let mut state = self.lock();
@@ -413,7 +414,7 @@ mod tests {
         assert!((1..MAX_TRIES).all(|_| !suspects.judge_next(&store) && suspects.unread().copies.is_empty()));
         assert!(!suspects.judge_next(&store) && suspects.corrupt().is_empty());
         assert_eq!(suspects.unread().copies, [COPY], "it is called unread, not condemned");
-        assert!(!suspects.is_clear(COPY) && suspects.is_suspicious(0));
+        assert!(!suspects.is_clear(COPY) && suspects.is_due(0).is_some());
         disk.starve(false);
         suspects.folder_looked_at(0, &[], None);
         assert!(suspects.is_clear(COPY) && suspects.unread() == Unread::default(), "it could be read");

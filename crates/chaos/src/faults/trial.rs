@@ -8,7 +8,7 @@ use super::{DONE, NO_MARGIN, NOTHING, Outcome, catalog, last};
 use crate::cluster::Daemon;
 use crate::command::{Deadline, Ran};
 use crate::plan::{Taking, Unread};
-use crate::status::{nodes, running_jobs};
+use crate::status::{nodes, probes, running_jobs};
 use crate::violation::Kind;
 use crate::work::get;
 use crate::world::{World, locked, object_name};
@@ -18,7 +18,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rustix::process::Signal;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -48,6 +48,9 @@ const DEATH_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Largest number of nodes that are taken away, whatever `health` allows.
 const MOST: u64 = 4;
+
+/// Number of steps of a node's probe in which each of its 256 folders has its turn: every second one may be out of turn.
+const PROBES_OF_A_ROUND: u64 = 2 * 256 + 16;
 
 const POLL: Duration = Duration::from_millis(200);
 
@@ -159,6 +162,7 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     world.ask(&["scrub"])?;
     last(KNOWN_MS);
     if let Some((unread, begun)) = unread {
+        are_tried(world, &unread.nodes)?;
         is_told(world, unread, draw, begun)?;
         last(world.plan.shape.recovery_grace_s * 1000 + UNREAD_MS);
         is_told(world, unread, draw, begun)?;
@@ -184,6 +188,21 @@ fn try_health(world: &World, unread: Option<(&Unread, &Begun)>, taking: Taking, 
     victims.iter().try_for_each(|daemon| give_back(world, daemon, taking))?;
     result?;
     Ok(DONE)
+}
+
+/// Waits, within a limit, until these nodes have tried their copies once more. Until then margins count those that cannot be read.
+fn are_tried(world: &World, nodes: &[u32]) -> Result<()> {
+    let before = probes(world)?;
+    let is_over = |now: &BTreeMap<u32, u64>| {
+        let tried = |node: &u32| Some(now.get(node)?.saturating_sub(*before.get(node)?));
+        nodes.iter().all(|node| tried(node).is_some_and(|tried| tried >= PROBES_OF_A_ROUND))
+    };
+    let deadline = Deadline::after(TOLD_PATIENCE);
+    while !is_over(&probes(world)?) && !deadline.is_over() {
+        std::thread::sleep(POLL);
+    }
+    last(KNOWN_MS);
+    Ok(())
 }
 
 /// Checks that `health` tells of counted copies that cannot be read, once their nodes have had time to try them often enough.

@@ -52,6 +52,11 @@ impl Store {
         self.folder.names.totals().usage()
     }
 
+    /// Returns a folder whose files turned out to be longer or shorter than they were written, so that listing it counts them again.
+    pub fn miscounted_folder(&self) -> Option<u8> {
+        self.folder.names.totals().doubtful()
+    }
+
     /// Everything, a folder at a time, without a lock: what is written or deleted meanwhile may or may not be listed. Each
     /// step holds one folder's names and one descriptor. An error means that a folder is missing from the list.
     pub fn list(&self) -> impl Iterator<Item = Result<Listing>> + Send + use<> {

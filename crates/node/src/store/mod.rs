@@ -61,7 +61,8 @@ use model::{BlockId, Incarnation, NodeId, Stamp, StoreId};
 use names::{BLOCKS, Names, folder_path};
 use records::Records;
 use room::Room;
-use std::path::Path;
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -97,6 +98,8 @@ struct Folder {
     records: Records,
     /// Names the next temporary file.
     temps: AtomicU64,
+    /// Temporary files that could not be removed.
+    left: Mutex<VecDeque<PathBuf>>,
     _lock: LockGuard,
 }
 
@@ -167,6 +170,7 @@ impl Store {
             incarnation: Incarnation(rand::random()),
             room: Arc::new(Room::new(reserve_bytes)),
             temps: AtomicU64::new(0),
+            left: Mutex::default(),
             _lock: lock,
         };
         Ok(Self { folder: Arc::new(folder) })

@@ -113,10 +113,11 @@ impl Names {
         &self.totals
     }
 
-    /// Lists a folder. What came or went there by other hands than this process's is counted from now on.
+    /// Lists a folder. What came or went there by other hands than this process's is counted from now on, as are files whose length
+    /// turned out to be another one.
     pub(super) fn list(&self, disk: &dyn Disk, first_byte: u8) -> Result<Found> {
         let listed = found(disk, first_byte)?;
-        if self.totals.are_of(first_byte, &listed) {
+        if !self.totals.is_doubtful(first_byte) && self.totals.are_of(first_byte, &listed) {
             return Ok(listed);
         }
         // Perhaps it was written or deleted to meanwhile: what counts is read while nobody does.
@@ -161,7 +162,10 @@ impl Names {
         let (stored, found) = (sidecar.meta.stored_bytes, data.len().map_err(reading(block))?);
         match stored == found {
             true => Ok((sidecar, data)),
-            false => Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } }),
+            false => {
+                self.totals.doubt(copy);
+                Err(StoreError::Corrupt { block, damage: Damage::Length { stored, found } })
+            }
         }
     }
 
@@ -221,12 +225,16 @@ impl Names {
         Ok(disk.sync_folder(&folder_path(first_byte(copy.block)), point)?)
     }
 
-    /// Removes exactly that copy, or the half of it that is here, by its names: no file is opened, and no other copy of the
-    /// block is touched. Durable on return, even if there was nothing: an earlier removal may not have been synced.
+    /// Removes exactly that copy, or the half of it that is here, by its names: a damaged file does not keep it, and no other copy
+    /// of the block is touched. Durable on return, even if there was nothing: an earlier removal may not have been synced.
     pub(super) fn delete(&self, disk: &dyn Disk, copy: CopyId) -> Result<bool> {
         let _guard = self.to_change(first_byte(copy.block));
         let before = pair(disk, copy)?;
         let bytes = if before.data { disk.len(&data_path(copy))? } else { 0 };
+        if before.is_whole() && !is_as_long_as_written(disk, copy, bytes) {
+            // What was counted of it is unknown.
+            self.totals.doubt(copy);
+        }
         remove_if_there(disk, &data_path(copy))?;
         if before.is_whole() {
             // The sidecar may refuse to go.
@@ -240,6 +248,12 @@ impl Names {
         self.sync(disk, copy, SyncPoint::BlockDeleted)?;
         Ok(was_there)
     }
+}
+
+/// Whether the sidecar says that the copy was written with so many bytes; false if it cannot be read.
+fn is_as_long_as_written(disk: &dyn Disk, copy: CopyId, bytes: u64) -> bool {
+    let sidecar = disk.open(&sidecar_path(copy)).map_err(reading(copy.block));
+    sidecar.and_then(|file| Sidecar::load(file, copy)).is_ok_and(|sidecar| sidecar.meta.stored_bytes == bytes)
 }
 
 /// Removes a file; false if there was none.

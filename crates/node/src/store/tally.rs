@@ -14,6 +14,8 @@ pub(super) struct Tally {
     usage: Usage,
     /// The ids of its whole copies, added up, so that one file in another's place is noticed. It keeps nobody from cheating.
     names: u128,
+    /// A file turned out to be longer or shorter than it was written, so the bytes may be other ones by now.
+    is_doubtful: bool,
 }
 
 impl Tally {
@@ -88,6 +90,21 @@ impl Totals {
     pub(super) fn are_of(&self, first_byte: u8, found: &Found) -> bool {
         let listed = Tally::of_names(found);
         self.locked().entry(first_byte).or_default().has_names_of(&listed)
+    }
+
+    /// Notes that a file of this copy has another length than it was written with: its folder is to be counted again.
+    pub(super) fn doubt(&self, copy: CopyId) {
+        self.locked().entry(first_byte(copy.block)).or_default().is_doubtful = true;
+    }
+
+    /// Whether the folder is to be counted again.
+    pub(super) fn is_doubtful(&self, first_byte: u8) -> bool {
+        self.locked().get(&first_byte).is_some_and(|tally| tally.is_doubtful)
+    }
+
+    /// Returns a folder that is to be counted again.
+    pub(super) fn doubtful(&self) -> Option<u8> {
+        self.locked().iter().find(|(_, tally)| tally.is_doubtful).map(|(folder, _)| *folder)
     }
 
     /// A folder was counted.

@@ -2,11 +2,11 @@
 
 use super::identity::Loaded;
 use super::names::{SIDECAR_SUFFIX, is_copy};
-use super::{Folder, Identity, Result, StoreError, make_folder};
+use super::{Folder, Identity, Result, Store, StoreError, make_folder};
 use disk::{Disk, DiskError, DiskFile, SyncPoint};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 /// The folder of temporary files. It is created or emptied when a store is opened, and created again if it disappears.
 pub(super) const FOLDER: &str = "tmp";
@@ -16,6 +16,9 @@ const MAX_TAKEN: u32 = 1000;
 
 /// Depth to which nested folders are emptied. Deeper ones stay.
 const MAX_DEPTH: u32 = 16;
+
+/// Largest number of files of dropped writers that are remembered because the disk refused to remove them. The next start removes the others.
+const MAX_LEFT: usize = 1024;
 
 /// Creates or empties the folder. The caller has just read the identity of the store's folder. Failures are ignored, because reading does not
 /// need the folder; a writer meets them later.
@@ -116,8 +119,23 @@ impl Drop for TempFile {
         if !self.renamed
             && let Err(error) = self.folder.disk.remove(&self.path)
         {
-            // The next opening of the store sweeps it away.
-            tracing::debug!(path = %self.path.display(), %error, "a temporary file stays");
+            tracing::debug!(path = %self.path.display(), %error, "a temporary file stays for now");
+            let mut left = self.folder.left.lock().unwrap_or_else(PoisonError::into_inner);
+            if left.len() < MAX_LEFT {
+                left.push_back(std::mem::take(&mut self.path));
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Removes a temporary file that the disk refused to remove before. Does nothing if there is none; otherwise it costs one removal.
+    pub fn remove_one_left(&self) {
+        let left = || self.folder.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(path) = left().pop_front() else { return };
+        match self.folder.disk.remove(&path) {
+            Ok(()) | Err(DiskError::NotFound { .. }) => {}
+            Err(_) => left().push_back(path),
         }
     }
 }

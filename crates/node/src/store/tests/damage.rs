@@ -310,3 +310,25 @@ proptest! {
         prop_assert_eq!(copies(&store).len(), 1);
     }
 }
+
+/// What lies there is counted as it is, whenever a file was cut: before it is read, and before it is deleted unread.
+#[test]
+fn the_bytes_of_a_file_that_was_cut_are_not_counted_for_ever() {
+    for is_read in [true, false] {
+        let bench = bench();
+        let store = bench.store();
+        put(&store, BlockId(BLOCK.0 + 1), 1, b"another").unwrap();
+        bench.disk.damage(&data_path(BLOCK), |bytes| bytes.truncate(10)).unwrap();
+        if is_read {
+            assert!(store.reader(BLOCK, 1).is_err());
+            assert_eq!(store.miscounted_folder(), Some(0xcc));
+            store.list_folder(0xcc).unwrap();
+            assert_eq!(store.usage(), Usage { blocks: 2, stored_bytes: 17, half_blocks: 0 });
+            assert_eq!(store.miscounted_folder(), None);
+        }
+        assert!(store.delete(BLOCK, 1).unwrap());
+        store.list_folder(store.miscounted_folder().unwrap()).unwrap();
+        assert_eq!(store.usage(), Usage { blocks: 1, stored_bytes: 7, half_blocks: 0 });
+        assert_eq!(store.miscounted_folder(), None);
+    }
+}

@@ -225,3 +225,18 @@ fn what_is_held_of_the_catalog_is_read_and_not_counted_on_a_read_only_disk() {
         (held, b"a snapshot".to_vec())
     );
 }
+
+#[test]
+fn a_temporary_file_that_the_disk_did_not_let_go_is_removed_once_it_does() {
+    let Bench { disk, .. } = bench();
+    let (store, tmp) = (open(&disk).unwrap(), Path::new("tmp"));
+    let writer = store.writer(OTHER, 1, 10).unwrap();
+    disk.set_read_only(true);
+    drop(writer);
+    store.remove_one_left();
+    assert_eq!(disk.list(tmp).unwrap().len(), 1);
+    disk.set_read_only(false);
+    store.remove_one_left();
+    assert_eq!(disk.list(tmp).unwrap().len(), 0);
+    store.remove_one_left();
+}
