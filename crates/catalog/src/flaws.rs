@@ -11,8 +11,8 @@ use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId, Reason};
 use std::collections::BTreeSet;
 
 impl Catalog {
-    /// Notes what is wrong with copies that were counted on. Returns those that were.
-    pub fn note_flaws(&self, copies: &[BlockCopy], flaw: Flaw) -> Result<Vec<BlockCopy>> {
+    /// Notes what is wrong with copies that were counted on. Returns those that were. One that its block does not need is a candidate.
+    pub fn note_flaws(&self, copies: &[BlockCopy], flaw: Flaw, now_ms: u64) -> Result<Vec<BlockCopy>> {
         self.change(|txn| {
             let mut noted = Vec::new();
             for &copy in copies {
@@ -23,6 +23,8 @@ impl Catalog {
                 }
                 row.locations.retain(|l| *l != location);
                 row.flawed.push(Flawed { location, flaw });
+                // It may have been one more than needed, made while another could not be read.
+                txn.let_flawed_go(copy.block, &mut row, now_ms)?;
                 txn.set_block(copy.block, &row)?;
                 noted.push(copy);
             }
@@ -117,7 +119,7 @@ impl Change<'_> {
         row: &mut BlockFacts,
         now_ms: u64,
     ) -> Result<()> {
-        if row.locations.len() < row.wanted() {
+        if row.needs_flawed() {
             return Ok(());
         }
         for flawed in std::mem::take(&mut row.flawed) {

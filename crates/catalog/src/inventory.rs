@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 /// What came of a list of copies.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reconciled {
-    /// Copies of known blocks at another place than the catalog says: they are candidates from now on.
+    /// Copies of known blocks at another place than the catalog says, and flawed ones that their blocks do not need: they are candidates
+    /// from now on.
     pub surplus: u64,
     /// Copies that no row names, of blocks that have no row: they stay as they are. A missing row is no proof that they were let go.
     pub unknown: Vec<BlockCopy>,
@@ -50,8 +51,8 @@ impl Catalog {
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<Reconciled> {
-        let (mut result, strays) = self.view(|txn| {
-            let (mut result, mut strays) = (Reconciled::default(), Vec::new());
+        let (mut result, strays, flawed) = self.view(|txn| {
+            let (mut result, mut strays, mut flawed) = (Reconciled::default(), Vec::new(), Vec::new());
             for copy in copies {
                 let (row, known) = looked_up(txn, copy)?;
                 let is_needed = match &row {
@@ -64,15 +65,25 @@ impl Catalog {
                     Known::Stray | Known::Spare => {
                         result.needed.extend(is_needed.then_some(*copy));
                         strays.extend((known == Known::Stray).then_some(*copy));
+                        let is_flawed = |row: &BlockFacts| row.flaw_of(copy.location()).is_some();
+                        let goes =
+                            !is_needed && row.is_some_and(|row| is_flawed(&row) && !row.needs_flawed());
+                        flawed.extend(goes.then_some(copy.block));
                     }
                 }
             }
-            Ok((result, strays))
+            Ok((result, strays, flawed))
         })?;
-        result.surplus = strays.len() as u64;
+        result.surplus = (strays.len() + flawed.len()) as u64;
         // Nearly always there is none: then nothing is written.
-        if !strays.is_empty() {
+        if result.surplus > 0 {
             self.change(|txn| {
+                for &block in &flawed {
+                    if let Some(mut row) = txn.get::<BlockFacts>(&block)? {
+                        txn.let_flawed_go(block, &mut row, now_ms)?;
+                        txn.set_block(block, &row)?;
+                    }
+                }
                 for &copy in &strays {
                     // What became a location meanwhile is none.
                     let (row, known) = looked_up(txn, &copy)?;

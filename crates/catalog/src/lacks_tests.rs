@@ -113,7 +113,7 @@ impl History {
         match (what % 10, location) {
             (1, Some(location)) => {
                 let flaw = if more % 2 == 0 { Flaw::Damaged } else { Flaw::Missing };
-                catalog.note_flaws(&[location.copy_of(block)], flaw).unwrap();
+                catalog.note_flaws(&[location.copy_of(block)], flaw, 0).unwrap();
             }
             (2, _) => {
                 for flawed in &row.flawed {
@@ -185,7 +185,7 @@ fn what_lacks_is_listed_in_pieces() {
     (0..3).for_each(|name| there.put(name, 0, 0));
     let (first, _) = there.some_block(0).unwrap();
     let copy = BlockCopy { block: first, node: node(0), generation: FIRST_GENERATION };
-    assert_eq!(there.catalog.note_flaws(&[copy], Flaw::Missing).unwrap(), [copy]);
+    assert_eq!(there.catalog.note_flaws(&[copy], Flaw::Missing, 0).unwrap(), [copy]);
     let (lacks, next) = there.catalog.lacks(None).unwrap();
     assert_eq!((lacks.iter().map(|lack| lack.copies).collect::<Vec<_>>(), next), (vec![2, 1, 1], None));
     assert_eq!(there.catalog.lacks(Some(lacks[1].block)).unwrap(), (lacks[1..].to_vec(), None));

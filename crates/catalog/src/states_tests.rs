@@ -9,7 +9,7 @@ use crate::rows::{
     PutRow, StripeRow,
 };
 use crate::soundness::{Condition, Soundness};
-use crate::table::{Read, Snapshot};
+use crate::table::{Change, Read, Snapshot};
 use crate::{
     Branch, Catalog, Choices, CommittedBlock, FIRST_GENERATION, Fate, Findings, FoundBlock, Intent, Join,
     Loss, Made, NewPut, NewStripe, ON_WRITE, Pass, PlannedBlock, Purpose, PutEnd, PutPlace, Recoding,
@@ -18,8 +18,8 @@ use crate::{
 use disk::{CrashDisk, Disk, PowerSwitch};
 use model::note::{NotedMember, StripeNote};
 use model::{
-    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, FlowId, Incarnation, Location, MemberState,
-    NodeId, Part, PutId, Stamp, StoreId, StripeId, Sums,
+    BlockCopy, BlockFacts, BlockId, ClusterId, Contents, Flaw, Flawed, FlowId, Incarnation, Location,
+    MemberState, NodeId, Part, PutId, Reason, Stamp, StoreId, StripeId, Sums,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -314,20 +314,43 @@ fn flaws(w: &mut Watched) {
     for flaw in [Flaw::Damaged, Flaw::Missing] {
         let block = w.put("e");
         let copy = at(block, REPLICAS[1]);
-        assert_eq!(w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap(), [copy]);
+        assert_eq!(w.act("note_flaws", |c| c.note_flaws(&[copy], flaw, NOW)).unwrap(), [copy]);
         // It is whole after all, or comes back.
         assert!(w.act("take_back", |c| c.take_back(&copy, &[], false, &REPLICAS.into(), NOW)).unwrap());
-        w.act("note_flaws", |c| c.note_flaws(&[copy], flaw)).unwrap();
+        w.act("note_flaws", |c| c.note_flaws(&[copy], flaw, NOW)).unwrap();
         // Another copy takes its place.
         let intent =
             w.act("begin", |c| c.begin(FLOW, 1, &Purpose::Repair { replaces: None }, &[(block, FREE)], NOW));
         w.commit_all(&intent.unwrap(), &REPLICAS);
         let block = w.put("f");
-        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw)).unwrap();
+        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw, NOW)).unwrap();
         w.act("delete", |c| c.delete("f", NOW)).unwrap();
         let block = w.put("f");
-        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw)).unwrap();
+        w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw, NOW)).unwrap();
         w.put("f");
+    }
+    // One that was made while another could not be read is gone, or there again: it is one too many.
+    for flaw in [Flaw::Damaged, Flaw::Missing] {
+        let block = w.put("e");
+        let one_more =
+            w.act("begin", |c| c.begin(FLOW, 1, &Purpose::Repair { replaces: None }, &[(block, FREE)], NOW));
+        w.commit_all(&one_more.unwrap(), &REPLICAS);
+        let row = w.catalog.view(|txn| txn.get::<BlockFacts>(&block)).unwrap().unwrap();
+        let copy = row.on(FREE).unwrap().copy_of(block);
+        assert_eq!(w.act("note_flaws", |c| c.note_flaws(&[copy], flaw, NOW)).unwrap(), [copy]);
+        let candidate = w.catalog.view(|txn| txn.get::<CandidateRow>(&copy)).unwrap();
+        assert_eq!(candidate.map(|row| row.reason), Some(Reason::Surplus));
+        // Catalogs of before keep such a one noted.
+        let of_before = |txn: &Change<'_>| {
+            txn.remove::<CandidateRow>(&copy)?;
+            let flawed = vec![Flawed { location: copy.location(), flaw }];
+            let facts = txn.get::<BlockFacts>(&block)?.map(|row| BlockFacts { flawed, ..row });
+            txn.set_block(block, &facts.unwrap())
+        };
+        w.catalog.change(of_before).unwrap();
+        let living = BTreeSet::from([REPLICAS[0], REPLICAS[1], REPLICAS[2], FREE]);
+        let result = w.act("reconcile", |c| c.reconcile(&[copy], &living, NOW)).unwrap();
+        assert_eq!((result.surplus, result.needed), (1, vec![]));
     }
     // A dead node had a copy, and there are enough others.
     let block = w.put("e");
@@ -451,8 +474,8 @@ fn forgetting(w: &mut Watched) {
     w.act("register_node", |c| c.register_node(gone, &row, None, None)).unwrap();
     let blocks = ["j", "k", "l", "m", "n"].map(|name| w.put(name));
     let copy = |at: usize| BlockCopy { block: blocks[at], node: gone, generation: FIRST_GENERATION };
-    w.act("note_flaws", |c| c.note_flaws(&[copy(1)], Flaw::Missing)).unwrap();
-    w.act("note_flaws", |c| c.note_flaws(&[copy(2)], Flaw::Damaged)).unwrap();
+    w.act("note_flaws", |c| c.note_flaws(&[copy(1)], Flaw::Missing, NOW)).unwrap();
+    w.act("note_flaws", |c| c.note_flaws(&[copy(2)], Flaw::Damaged, NOW)).unwrap();
     w.act("delete", |c| c.delete("m", NOW)).unwrap();
     w.act("delete", |c| c.delete("n", NOW)).unwrap();
     let sight = Sight { is_kept: true, compared: [gone].into(), ..Sight::default() };

@@ -15,7 +15,7 @@ use crate::config::MIN_TICK_MS;
 use crate::error::{CoordinatorError, Result};
 use crate::garbage::Garbage;
 use crate::records::Records;
-use catalog::{CatalogError, Reconciled};
+use catalog::{Catalog, CatalogError, Reconciled};
 use model::{BlockCopy, BlockId, Cause, Fault, Flaw, NodeId, Peer};
 use plan::decide::World;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -297,7 +297,9 @@ impl Comparison {
         if missing.is_empty() {
             return Ok(missing);
         }
-        let lost = self.records.run(move |catalog| catalog.note_flaws(&missing, Flaw::Missing)).await?;
+        let now_ms = self.cluster.clock.now_ms();
+        let note = move |catalog: &Catalog| catalog.note_flaws(&missing, Flaw::Missing, now_ms);
+        let lost = self.records.run(note).await?;
         if !lost.is_empty() {
             tracing::warn!(%node, lost = lost.len(), "copies that this node should have are missing");
         }

@@ -1,20 +1,23 @@
 //! Damaged copies: they are noted as flawed, so that their blocks lack a copy, which the healer makes. Nothing is deleted for
 //! it: that is the collector's business, when others stand in for the copy.
 
+use crate::clock::Clock;
 use crate::records::Records;
 use catalog::Catalog;
 use model::{BlockCopy, Flaw};
+use std::sync::Arc;
 
 /// What is done about damaged copies.
 #[derive(Debug)]
 pub(crate) struct Damaged {
     records: Records,
+    clock: Arc<Clock>,
 }
 
 impl Damaged {
     /// Nothing is damaged as far as is known.
-    pub fn new(records: Records) -> Damaged {
-        Damaged { records }
+    pub fn new(records: Records, clock: Arc<Clock>) -> Damaged {
+        Damaged { records, clock }
     }
 
     /// Nodes say that their copies are damaged: they are counted on no more. Returns those of which the catalog knows it now;
@@ -23,12 +26,13 @@ impl Damaged {
         if copies.is_empty() {
             return copies;
         }
+        let now_ms = self.clock.now_ms();
         let note = move |catalog: &Catalog| {
             let (counted, mut known) = catalog.counted_and_known(&copies)?;
             // Of most that are told again nothing is known yet: then nothing is written.
             let noted = match counted.is_empty() {
                 true => Vec::new(),
-                false => catalog.note_flaws(&counted, Flaw::Damaged)?,
+                false => catalog.note_flaws(&counted, Flaw::Damaged, now_ms)?,
             };
             known.extend(&noted);
             Ok((known, noted))

@@ -347,7 +347,7 @@ fn care(
     holders: &Arc<Holders>,
     group: &Arc<Group>,
 ) -> Care {
-    let damaged = Arc::new(Damaged::new(records.clone()));
+    let damaged = Arc::new(Damaged::new(records.clone(), Arc::clone(&cluster.clock)));
     let garbage = Arc::new(Garbage::new(
         records.clone(),
         Arc::clone(cluster),

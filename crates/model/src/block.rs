@@ -297,6 +297,12 @@ impl BlockFacts {
         }
     }
 
+    /// Whether its flawed copies stay noted, because it has fewer others than it is to have. Of a virtual member nothing is to be stored,
+    /// which does not make what is noted superfluous.
+    pub fn needs_flawed(&self) -> bool {
+        self.locations.len() < self.wanted().max(1)
+    }
+
     /// Copies that it lacks, whoever lives: it is noted to have so many fewer than it is to have.
     pub fn lacks(&self) -> usize {
         self.wanted().saturating_sub(self.locations.len())

@@ -90,7 +90,7 @@ fn forgotten(catalog: &Catalog) -> ForgottenRow {
 fn nothing_names_a_forgotten_store_its_number_is_free_and_its_id_stays_refused() {
     let catalog = catalog();
     let blocks: Vec<BlockId> = (1..=3).map(|id| put(&catalog, id)).collect();
-    catalog.note_flaws(&[on(GONE, blocks[1])], Flaw::Damaged).unwrap();
+    catalog.note_flaws(&[on(GONE, blocks[1])], Flaw::Damaged, 0).unwrap();
     catalog.delete("object-3", 0).unwrap();
     assert_eq!(begin(&catalog), Loss::default(), "two others have everything");
     assert_eq!(catalog.leaving().unwrap(), [GONE], "nothing is planned with it");
@@ -135,7 +135,7 @@ fn what_only_the_store_had_is_told_and_stays_listed() {
     let blocks: Vec<BlockId> = (1..=7).map(|id| put(&catalog, id)).collect();
     let elsewhere = |block: &BlockId| [on(REPLICAS[1], *block), on(REPLICAS[2], *block)];
     let lost: Vec<BlockCopy> = blocks[..6].iter().flat_map(elsewhere).collect();
-    catalog.note_flaws(&lost, Flaw::Missing).unwrap();
+    catalog.note_flaws(&lost, Flaw::Missing, 0).unwrap();
     let names: Vec<String> = (1..=5).map(|id| format!("object-{id}")).collect();
     assert_eq!(begin(&catalog), Loss { blocks: 6, objects: 6, names: names.clone() });
     assert_eq!(forget(&catalog), Pass::Over);
