@@ -58,6 +58,8 @@ pub struct Health {
     pub short: u64,
     /// Bytes of the copies that these have not.
     pub short_bytes: u64,
+    /// Bytes that nodes receive, all together, so that these copies are made: one for each of a replica, k for each of a member.
+    pub carried_bytes: u64,
     /// Of these, blocks whose copies are all noted, on nodes some of which do not live.
     pub dead: u64,
     /// Copies that their nodes have lost or found damaged, and that no others have replaced.

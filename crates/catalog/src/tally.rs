@@ -148,6 +148,9 @@ impl Block {
         let are_noted = self.nodes.len() >= self.wanted as usize;
         sign.of(&mut health.short, u64::from(needs > 0));
         sign.of(&mut health.short_bytes, needs * self.stored_bytes);
+        if self.stripe.is_none() {
+            sign.of(&mut health.carried_bytes, needs * self.stored_bytes);
+        }
         sign.of(&mut health.dead, u64::from(needs > 0 && are_noted));
     }
 }
@@ -168,6 +171,8 @@ struct Standing {
     missing: u64,
     /// Members that cannot be had.
     lost: u64,
+    /// Bytes that nodes receive so that the missing members are made: k times theirs.
+    carried_bytes: u64,
 }
 
 impl Stripe {
@@ -193,7 +198,17 @@ impl Stripe {
             codes::Standing::Survives(losses) => Some(losses as u32),
             codes::Standing::Lost | codes::Standing::Unknown => None,
         };
-        Standing { margin, missing, lost }
+        let carried_bytes = match missing {
+            0 => 0,
+            _ => {
+                let short = self.members.iter().zip(&usable).filter(|(_, usable)| !**usable);
+                let blocks = short.filter_map(|(state, _)| blocks.get(state.block()?));
+                let bytes: u64 =
+                    blocks.filter(|block| block.wanted > 0).map(|block| block.stored_bytes).sum();
+                codes.get(&self.code).map_or(0, |code| bytes * code.k() as u64)
+            }
+        };
+        Standing { margin, missing, lost, carried_bytes }
     }
 }
 
@@ -203,6 +218,7 @@ impl Standing {
         sign.of(&mut counts.stripes, 1);
         sign.of(&mut counts.missing, self.missing);
         sign.of(&mut counts.unrecoverable, self.lost);
+        sign.of(&mut health.carried_bytes, self.carried_bytes);
         match self.margin {
             Some(margin) => sign.of_one(&mut health.stripes, margin.into()),
             None => sign.of(&mut health.broken_stripes, 1),

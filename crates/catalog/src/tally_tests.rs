@@ -87,6 +87,16 @@ fn health(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
         let lacks = row.needs(living) as u64;
         health.short += u64::from(lacks > 0);
         health.short_bytes += lacks * row.stored_bytes;
+        let parts = match row.stripe {
+            None => 1,
+            Some(place) => {
+                let stripe = txn.get::<StripeRow>(&place.stripe)?;
+                stripe
+                    .and_then(|stripe| catalog.codes.get(&stripe.code).ok())
+                    .map_or(0, |code| code.k() as u64)
+            }
+        };
+        health.carried_bytes += lacks * row.stored_bytes * parts;
         health.dead += u64::from(lacks > 0 && row.lacks() == 0);
         health.flawed += row.flawed.len() as u64;
         health.missing += row.flawed.iter().filter(|flawed| flawed.flaw == Flaw::Missing).count() as u64;

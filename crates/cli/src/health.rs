@@ -1,6 +1,6 @@
 //! `stripeline health`: how far everything is from being lost, with an exit code for monitors.
 
-use crate::amount::{Size, about};
+use crate::amount::{Rate, Size, about};
 use crate::context::Context;
 use crate::output::{fields, table};
 use anyhow::Result;
@@ -68,7 +68,7 @@ fn document(health: &Health) -> Value {
         .map(|told| json!({"code": told.code.name(), "count": told.count, "text": told.text}))
         .collect();
     fields!(health => unreadable_objects unreadable_names broken_stripes short_blocks waiting_for_nodes missing_copies
-        damaged_copies safe_mode short_bytes healed_bytes_per_s unread_copies at_unix_ms; "left_s": left(health).map(|left| left.as_secs()),
+        damaged_copies safe_mode short_bytes healed_bytes_per_s healing_limit_bytes_per_s unread_copies at_unix_ms; "left_s": left(health).map(|left| left.as_secs()),
         "objects": margins(&health.objects), "stripes": margins(&health.stripes),
         "hindrances": hindrances, "attention": attention, "whole": health.is_whole())
 }
@@ -80,14 +80,21 @@ fn left(health: &Health) -> Option<Duration> {
 
 fn healing(health: &Health) -> String {
     let bytes = Size(health.short_bytes);
-    let rate = health.healed_bytes_per_s.unwrap_or_default();
-    match left(health) {
-        Some(left) => format!(
-            "{bytes} of copies are to be made; as fast as in the last minute, {} a second, that takes about {}",
+    let limit = health.healing_limit_bytes_per_s.filter(|_| health.limited_left.is_some()).map(|limit| {
+        let rate = Rate(limit);
+        format!("; nodes may carry {rate} each for that, which 'stripeline throttle --healing' changes")
+    });
+    let limit = limit.unwrap_or_default();
+    match (left(health), health.healed_bytes_per_s) {
+        (Some(left), Some(rate)) => format!(
+            "{bytes} of copies are to be made, {} a second in the last minute: whole in about {}{limit}",
             Size(rate as u64),
             about(left)
         ),
-        None => format!("{bytes} of copies are to be made; hardly any were in the last minute"),
+        (Some(left), None) => {
+            format!("{bytes} of copies are to be made: whole in about {} at best{limit}", about(left))
+        }
+        (None, _) => format!("{bytes} of copies are to be made; hardly any were in the last minute"),
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Code {
     StuckWish,
     /// Blocks that cannot get more copies, or better placed ones, in the present cluster.
     StuckHealing,
+    /// Blocks whose copies take longer than a day to make under the limit on healing.
+    SlowHealing,
     /// Nothing is deleted, and the catalog may not be complete.
     SafeMode,
     /// The catalog's file has not been checked yet.
@@ -26,13 +28,14 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Code; 8] = [
+    pub const ALL: [Code; 9] = [
         Code::UnreadableObjects,
         Code::BrokenStripes,
         Code::ShortBlocks,
         Code::UnreadCopies,
         Code::StuckWish,
         Code::StuckHealing,
+        Code::SlowHealing,
         Code::SafeMode,
         Code::UncheckedCatalog,
     ];
@@ -46,6 +49,7 @@ impl Code {
             Code::UnreadCopies => "UNREAD_COPIES",
             Code::StuckWish => "STUCK_WISH",
             Code::StuckHealing => "STUCK_HEALING",
+            Code::SlowHealing => "SLOW_HEALING",
             Code::SafeMode => "SAFE_MODE",
             Code::UncheckedCatalog => "UNCHECKED_CATALOG",
         }
@@ -110,6 +114,13 @@ impl Health {
             };
             all.push(of(Code::StuckHealing, told.blocks, text));
         }
+        if let Some(left) = self.limited_left.filter(|left| *left > A_DAY) {
+            let days = left.as_secs_f64() / A_DAY.as_secs_f64();
+            let text = format!(
+                "the limit on healing makes it take {days:.1} days until these blocks have their copies; 'stripeline throttle --healing' raises it"
+            );
+            all.push(of(Code::SlowHealing, self.short_blocks, text));
+        }
         if !self.safe_mode.is_empty() {
             let text = format!("nothing is deleted, and all may not be known: {}", self.safe_mode);
             all.push(of(Code::SafeMode, 1, text));
@@ -142,6 +153,9 @@ impl Health {
         )
     }
 }
+
+/// What takes longer to become whole is at risk for longer than operators expect.
+const A_DAY: Duration = Duration::from_secs(24 * 3_600);
 
 const UNCHECKED: &str = "the catalog's file is being checked since the coordinator's start ('stripeline tasks': catalog-check): nothing is known \
                          to be whole before that has ended, and nothing is deleted";
@@ -197,6 +211,15 @@ mod tests {
         assert_eq!(unreadable.verdict(), Verdict::Unreadable);
         let counts: Vec<u64> = unreadable.attention().iter().map(|told| told.count).collect();
         assert_eq!(counts, [1, 1, 1, 3, 2]);
+        let slow = |hours: u64| Health {
+            limited_left: Some(Duration::from_secs(hours * 3_600)),
+            short_blocks: 5,
+            ..Health::default()
+        };
+        let codes = |health: Health| health.attention().iter().map(|told| told.code).collect::<Vec<_>>();
+        assert_eq!(codes(slow(24)), [Code::ShortBlocks]);
+        assert_eq!(codes(slow(36)), [Code::ShortBlocks, Code::SlowHealing]);
+        assert!(slow(36).attention()[1].text.contains("1.5 days"));
         let unread = UnreadCopies {
             node: NodeId(2),
             copies: 1,

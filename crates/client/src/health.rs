@@ -24,6 +24,10 @@ pub struct Health {
     pub short_bytes: u64,
     /// How fast copies that lacked were made in the last minute; `None` if hardly any were.
     pub healed_bytes_per_s: Option<f64>,
+    /// Bytes per second that each node may carry for repairs and moves, in each direction; `None` if nothing limits it.
+    pub healing_limit_bytes_per_s: Option<u64>,
+    /// The least time, under that limit, until short blocks have their copies, if some of them wait for no node to come back.
+    pub limited_left: Option<Duration>,
     /// Of these, blocks whose copies are all noted, on nodes some of which do not answer.
     pub waiting_for_nodes: u64,
     /// Copies that their nodes have lost, and that no others have replaced.
@@ -87,11 +91,12 @@ impl Health {
         self.is_readable() && self.short_blocks == 0
     }
 
-    /// How long it takes until everything has all of its copies, if they are made as fast as in the last minute; `None` if that
-    /// cannot be said.
+    /// How long it takes until everything has all of its copies: if they are made as fast as in the last minute, and no less than the
+    /// limit on healing allows. `None` if that cannot be said.
     pub fn left(&self) -> Option<Duration> {
-        let rate = self.healed_bytes_per_s?;
-        Duration::try_from_secs_f64(self.short_bytes as f64 / rate).ok()
+        let measured = self.healed_bytes_per_s.map(|rate| self.short_bytes as f64 / rate);
+        let measured = measured.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        measured.max(self.limited_left)
     }
 
     /// Everything can be read.

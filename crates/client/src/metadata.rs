@@ -238,6 +238,8 @@ impl Client {
             short_bytes: reply.short_bytes,
             healed_bytes_per_s: reply.healed_bytes_per_s,
             is_unchecked: reply.unchecked,
+            healing_limit_bytes_per_s: reply.healing_limit_bytes_per_s,
+            limited_left: reply.limited_left_ms.map(Duration::from_millis),
             unread_copies: reply.unread_copies,
             unread: reply.unread.into_iter().map(Into::into).collect(),
             stuck: reply.stuck.into_iter().map(Into::into).collect(),

@@ -9,7 +9,9 @@
 
 use crate::attempt::{Attempts, RepairOptions};
 use crate::cluster::Cluster;
-use crate::config::{FORWARDED_BYTES_PER_NODE, STREAMS_PER_NODE};
+use crate::config::{
+    FORWARDED_BYTES_PER_NODE, LEAST_STREAM_BYTES_PER_S, LEAST_STREAMS_PER_NODE, STREAMS_PER_NODE,
+};
 use crate::error::{CoordinatorError, Result};
 use crate::reads::Reads;
 use flow::Scheme;
@@ -88,7 +90,8 @@ impl Assigner {
     pub async fn take(&mut self, with: &Attempts, reads: &Reads, batch: Vec<Lost>) -> Result<()> {
         let longest = batch.iter().map(|lost| lost.bytes).max().unwrap_or(0);
         self.longest_bytes = self.longest_bytes.max(longest);
-        self.in_flight.allow(per_node(self.terms.scheme, self.longest_bytes), self.terms.scheme);
+        let most = streams_at(with.settings.healing_bytes_per_s());
+        self.in_flight.allow(per_node(self.terms.scheme, self.longest_bytes).min(most), self.terms.scheme);
         self.pending.extend(assign(with, reads, &self.terms, batch, &self.in_flight).await?);
         Ok(())
     }
@@ -268,4 +271,23 @@ fn per_node(scheme: Option<Scheme>, longest_bytes: u64) -> usize {
     }
     let most = FORWARDED_BYTES_PER_NODE / longest_bytes.max(1);
     usize::try_from(most).unwrap_or(STREAMS_PER_NODE).clamp(1, STREAMS_PER_NODE)
+}
+
+/// Streams that a node carries at once where it may carry so many bytes per second; `None`: any number.
+fn streams_at(bytes_per_s: Option<u64>) -> usize {
+    let Some(bytes_per_s) = bytes_per_s else { return STREAMS_PER_NODE };
+    let streams = usize::try_from(bytes_per_s / LEAST_STREAM_BYTES_PER_S).unwrap_or(STREAMS_PER_NODE);
+    streams.clamp(LEAST_STREAMS_PER_NODE, STREAMS_PER_NODE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_follow_the_budget() {
+        let at = |mbit_per_s: f64| streams_at(Some((mbit_per_s * 125_000.0) as u64));
+        assert_eq!([0.001, 0.4, 1.0, 2.0, 20.0, 1_000.0].map(at), [2, 2, 2, 3, 38, STREAMS_PER_NODE]);
+        assert_eq!(streams_at(None), STREAMS_PER_NODE);
+    }
 }

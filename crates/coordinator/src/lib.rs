@@ -252,6 +252,7 @@ async fn build(
         looks: Arc::clone(&looks),
         comparison: Arc::clone(&comparison),
         audit: Arc::new(Audit::new(next_audit, records.clone(), &tasks, config.wall_ms)),
+        settings: Arc::clone(&settings),
     });
     let (common, settled) = ((&tasks, &group), Arc::clone(&settings));
     let Orders { operator, gathering, jobs } =
@@ -403,9 +404,13 @@ impl Work {
         let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering, operator } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
-        let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
+        let Config { put_lease_ms: lease_ms, wall_ms, waits_for_holders, .. } = *config;
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
-        begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
+        begin(
+            group,
+            tasks,
+            PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms, waits_for_holders },
+        );
         begin(group, tasks, Sealer::new(gathering, config.open_for_ms));
         let aged = AgedArchivals::new(Arc::clone(&jobs), wall_ms, config.archive_look_ms);
         begin(group, tasks, aged);

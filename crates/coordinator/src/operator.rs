@@ -182,12 +182,14 @@ impl Operator {
             blocks,
             block: block.to_vec(),
         };
+        let limit = self.settings.healing_bytes_per_s();
         let healed_bytes_per_s = self.healed.bytes_per_s(self.cluster.clock.now_ms());
         let Health {
             unreadable,
             broken_stripes,
             short,
             short_bytes,
+            carried_bytes,
             dead,
             flawed,
             missing,
@@ -215,6 +217,11 @@ impl Operator {
             stuck,
             at_unix_ms: (self.wall_ms)(),
             unchecked: self.records.condition() == Condition::Unchecked,
+            healing_limit_bytes_per_s: limit,
+            limited_left_ms: limit.filter(|_| short > dead).and_then(|limit| {
+                let nodes = self.cluster.view().living().len() as u64;
+                carried_bytes.saturating_mul(1_000).checked_div(limit.saturating_mul(nodes))
+            }),
         })
     }
 

@@ -63,6 +63,14 @@ impl Settings {
         (now.wanted.throttle, now.wanted.budgets)
     }
 
+    /// Bytes per second that each node may carry for repairs, recoveries and moves, in each direction; `None` if nothing limits it.
+    pub fn healing_bytes_per_s(&self) -> Option<u64> {
+        let (throttle, budgets) = self.limits();
+        let of_all = throttle.map_or([0; 2], |row| [row.egress_bytes_per_s, row.ingress_bytes_per_s]);
+        let own = budgets.map_or(0, |row| row.healing_bytes_per_s);
+        of_all.into_iter().chain([own]).filter(|rate| *rate > 0).min()
+    }
+
     /// Sets the limit of every node, from now on.
     pub async fn set_throttle(&self, row: ThrottleRow) -> Result<()> {
         let _changing = self.changing.lock().await;

@@ -37,6 +37,10 @@ const LED_MARGIN: Duration = Duration::from_secs(3);
 /// when it has started.
 const THIRD_PATIENCE: Duration = Duration::from_secs(3);
 
+/// A catalog's file of so many bytes, those of 100,000 blocks, is checked before anything is written to it, which takes a second of a disk
+/// that turns. Longer ones are checked once they serve: nodes have the changes of the new term by the time that damage is found.
+const CHECKED_AT_ONCE_BYTES: u64 = 128 << 20;
+
 /// Nodes that are remembered because they called: those that keep the records name the others.
 const MAX_CALLERS: usize = 1_024;
 
@@ -73,6 +77,8 @@ pub(crate) struct Succession {
     is_branched: AtomicBool,
     /// What nodes keep was found not to have the changes of the backup that the catalog was restored from.
     is_backup_kept: AtomicBool,
+    /// The catalog's file was checked since this start began.
+    is_checked: AtomicBool,
 }
 
 /// What a catalog says of itself.
@@ -104,6 +110,7 @@ impl Succession {
             brought: OnceLock::new(),
             is_branched: AtomicBool::new(false),
             is_backup_kept: AtomicBool::new(false),
+            is_checked: AtomicBool::new(false),
         }
     }
 
@@ -139,7 +146,8 @@ impl Succession {
     pub async fn round(&self) -> Result<Round> {
         loop {
             let disk = Arc::clone(&self.config.disk);
-            let (catalog, own) = blocking(move || opened(&disk)).await?;
+            let is_checked = self.is_checked.swap(true, Ordering::Relaxed);
+            let (catalog, own) = blocking(move || opened(&disk, !is_checked)).await?;
             // Where a damaged catalog is kept there was a cluster: the empty one is no new one.
             if own.is_new && self.config.founds && !own.keeps_damaged {
                 return Ok(over(catalog, &own, 0, Vec::new(), None));
@@ -384,13 +392,23 @@ impl Succession {
 }
 
 /// Opens the catalog of this folder and reads its own facts. A catalog that the database cannot open, or that lacks rows it needs, is kept aside,
-/// and the rows that pass their checks replace it.
-fn opened(disk: &Arc<dyn disk::Disk>) -> Result<(Catalog, Own)> {
+/// and the rows that pass their checks replace it. So is one with damaged pages, if it is to be checked: the change that begins a term
+/// would be one that no node keeps.
+fn opened(disk: &Arc<dyn disk::Disk>, checks: bool) -> Result<(Catalog, Own)> {
     if catalog::restore_name(disk.as_ref())? || aside::undo(disk.as_ref())? {
         tracing::warn!("the catalog was being kept aside when the last start ended: it has its name again");
     }
     let damage = match read(disk) {
         Err(CoordinatorError::Catalog(error)) if error.is_damage() => error,
+        Ok((catalog, own)) if checks && !own.is_damaged => {
+            match catalog::first_damaged_page(disk.as_ref(), CHECKED_AT_ONCE_BYTES)? {
+                None => return Ok((catalog, own)),
+                Some(page) => {
+                    catalog.close();
+                    CatalogError::DamagedFile(page)
+                }
+            }
+        }
         read => return read,
     };
     salvaged(disk, &damage)?;
@@ -449,8 +467,11 @@ fn received(
         aside = (!is_earlier).then_some(own);
     }
     // A stale page, which still has its former content, can make a file look like an earlier state.
-    let page =
-        if before.is_some() && !is_damaged { catalog::first_damaged_page(disk.as_ref())? } else { None };
+    let page = if before.is_some() && !is_damaged {
+        catalog::first_damaged_page(disk.as_ref(), u64::MAX)?
+    } else {
+        None
+    };
     if let Some(page) = &page {
         tracing::error!(page, "the catalog's file is damaged: it is kept aside");
     }

@@ -18,8 +18,10 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(2);
 pub(crate) enum Activity {
     /// It waits for grants.
     Idle,
-    /// Its disk, arithmetic, the node's throttle.
+    /// Its disk, arithmetic.
     Working,
+    /// Its node's throttle: others may wait for it, and it is not to blame.
+    Throttled,
     /// The other end of an edge takes nothing.
     Sending,
     /// There is no input on this edge.
@@ -36,7 +38,8 @@ impl Doing {
             Activity::Idle => 0,
             Activity::Working => 1,
             Activity::Sending => 2,
-            Activity::Receiving(edge) => 3 + u32::from(edge),
+            Activity::Throttled => 3,
+            Activity::Receiving(edge) => 4 + u32::from(edge),
         };
         self.0.store(word, Ordering::Relaxed);
     }
@@ -52,7 +55,8 @@ impl Doing {
             0 => Activity::Idle,
             1 => Activity::Working,
             2 => Activity::Sending,
-            word => Activity::Receiving((word - 3) as u16),
+            3 => Activity::Throttled,
+            word => Activity::Receiving((word - 4) as u16),
         }
     }
 }
@@ -84,6 +88,7 @@ pub(crate) async fn look(stages: Vec<Watched>) -> proto::Doing {
             match watched.doing.look() {
                 Activity::Idle => seen.idle += 1,
                 Activity::Sending => seen.sending += 1,
+                Activity::Throttled => seen.throttled += 1,
                 Activity::Receiving(edge) => count(&mut seen.receiving, u32::from(edge)),
                 Activity::Working => {}
             }
@@ -116,6 +121,10 @@ mod tests {
             let _during = stage.during(Activity::Receiving(4));
             let seen = look(watched()).await;
             assert_eq!(seen.stages[0].receiving, [proto::EdgeLooks { edge: 4, looks: LOOKS }]);
+        }
+        {
+            let _during = stage.during(Activity::Throttled);
+            assert_eq!(look(watched()).await.stages[0].throttled, LOOKS);
         }
         let seen = look(watched()).await;
         assert_eq!(seen.stages[0], proto::StageDoing { lane: 1, stage: 7, ..Default::default() });

@@ -74,14 +74,28 @@ impl Throttle {
     /// Waits until all bytes charged before have had their time, then charges `bytes`: to their kind first, so that what waits
     /// for its own budget holds up no other. Blocks the thread.
     pub fn send(&self, traffic: Traffic, bytes: usize) {
-        self.of(traffic).egress.charge(bytes);
-        self.all.egress.charge(bytes);
+        self.send_unless(traffic, bytes, || false);
     }
 
-    /// The same for bytes just received.
+    /// The same, but waits no longer once `is_over`: what it waited for is not charged then, so that flows that were ended delay no others.
+    pub fn send_unless(&self, traffic: Traffic, bytes: usize, is_over: impl Fn() -> bool) {
+        self.of(traffic).egress.charge(bytes, &is_over);
+        self.all.egress.charge(bytes, &is_over);
+    }
+
+    /// Does the same as [`send`](Self::send) for bytes just received.
     pub fn receive(&self, traffic: Traffic, bytes: usize) {
-        self.of(traffic).ingress.charge(bytes);
-        self.all.ingress.charge(bytes);
+        self.receive_unless(traffic, bytes, || false);
+    }
+
+    /// Does the same as [`send_unless`](Self::send_unless) for bytes just received, which stay charged.
+    pub fn receive_unless(&self, traffic: Traffic, bytes: usize, is_over: impl Fn() -> bool) {
+        let (own, all) = (&self.of(traffic).ingress, &self.all.ingress);
+        for bucket in [own, all] {
+            if let Some(owed) = bucket.owe(bytes) {
+                bucket.sleep_until(owed.start, owed.rate, &is_over);
+            }
+        }
     }
 
     fn of(&self, traffic: Traffic) -> &Buckets {
@@ -118,36 +132,62 @@ impl Bucket {
         }
     }
 
-    /// Waits until all bytes charged before have had their time, then charges `bytes`. Blocks the thread.
-    pub fn charge(&self, bytes: usize) {
-        if self.rate() == 0 || bytes == 0 {
-            return;
+    /// Waits until all bytes charged before have had their time, then charges `bytes`, unless `is_over` before. Blocks the thread.
+    pub fn charge(&self, bytes: usize, is_over: &impl Fn() -> bool) {
+        let Some(owed) = self.owe(bytes) else { return };
+        if !self.sleep_until(owed.start, owed.rate, is_over) {
+            self.give_back(&owed);
         }
-        let (start, rate) = {
-            let now = Instant::now();
-            let mut free_at = lock(&self.free_at);
-            // Rates change under the lock: what is charged now is charged at the rate that holds.
-            let rate = self.rate();
-            if rate == 0 {
-                return;
-            }
-            let earliest = now.checked_sub(CREDIT).unwrap_or(now);
-            let start = free_at.map_or(earliest, |t| t.max(earliest));
-            *free_at = Some(start + Duration::from_secs_f64(bytes as f64 / rate as f64));
-            (start, rate)
-        };
-        self.sleep_until(start, rate);
     }
 
-    fn sleep_until(&self, start: Instant, rate: u64) {
+    /// Charges `bytes`; `None` if nothing is limited.
+    fn owe(&self, bytes: usize) -> Option<Owed> {
+        if self.rate() == 0 || bytes == 0 {
+            return None;
+        }
+        let now = Instant::now();
+        let mut free_at = lock(&self.free_at);
+        // Rates change under the lock: what is charged now is charged at the rate that holds.
+        let rate = self.rate();
+        if rate == 0 {
+            return None;
+        }
+        let earliest = now.checked_sub(CREDIT).unwrap_or(now);
+        let start = free_at.map_or(earliest, |t| t.max(earliest));
+        let takes = Duration::from_secs_f64(bytes as f64 / rate as f64);
+        *free_at = Some(start + takes);
+        Some(Owed { start, takes, rate })
+    }
+
+    /// What was charged last and will not pass is owed no more.
+    fn give_back(&self, owed: &Owed) {
+        let mut free_at = lock(&self.free_at);
+        if self.rate() == owed.rate {
+            *free_at = free_at.and_then(|at| at.checked_sub(owed.takes));
+        }
+    }
+
+    /// Returns whether the time came, or the rate changed, before it was over.
+    fn sleep_until(&self, start: Instant, rate: u64, is_over: &impl Fn() -> bool) -> bool {
         loop {
             let left = start.saturating_duration_since(Instant::now());
             if left.is_zero() || self.rate() != rate {
-                return;
+                return true;
+            }
+            if is_over() {
+                return false;
             }
             std::thread::sleep(left.min(LONGEST_NAP));
         }
     }
+}
+
+/// What was charged: when its turn comes, and how long it takes at that rate.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    start: Instant,
+    takes: Duration,
+    rate: u64,
 }
 
 #[cfg(test)]
@@ -169,6 +209,24 @@ mod tests {
             throttle.send(Traffic::Client, 1);
             assert!(before.elapsed() < Duration::from_secs(100), "what was charged before is owed still");
         }
+    }
+
+    #[test]
+    fn what_a_flow_that_was_ended_waited_for_is_not_owed() {
+        let throttle = Throttle::new(1_000, 1_000);
+        throttle.send(Traffic::Client, 1_000);
+        let before = Instant::now();
+        for _ in 0..100 {
+            throttle.send_unless(Traffic::Client, 1_000_000, || true);
+        }
+        throttle.send(Traffic::Client, 1);
+        assert!(before.elapsed() < Duration::from_secs(100), "of a hundred thousand");
+        throttle.receive(Traffic::Client, 1_000_000);
+        throttle.receive_unless(Traffic::Client, 1_000_000, || true);
+        assert!(
+            lock(&throttle.all.ingress.free_at).unwrap() > before + Duration::from_secs(1_500),
+            "they came"
+        );
     }
 
     #[test]

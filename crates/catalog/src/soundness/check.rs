@@ -243,12 +243,18 @@ fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Re
 }
 
 /// Returns a description, for people, of the first damaged page of the catalog's file on this disk. Only reads the file; the catalog need not be
-/// open.
+/// open. A file of more than `most_bytes` is not looked at.
 ///
 /// # Errors
 /// [`CatalogError::Failed`].
-pub fn first_damaged_page(disk: &dyn Disk) -> Result<Option<String>> {
+pub fn first_damaged_page(disk: &dyn Disk, most_bytes: u64) -> Result<Option<String>> {
     let mut first = FirstDamage(None);
+    match disk.len(Path::new(Redb::FILE)) {
+        Ok(bytes) if bytes > most_bytes => return Ok(None),
+        // Whoever opens it tells.
+        Err(_) => return Ok(None),
+        Ok(_) => {}
+    }
     let walked = disk::walk_pages(disk, Path::new(Redb::FILE), &mut first);
     walked.map_err(|error| CatalogError::Failed(error.to_string()))?;
     Ok(first.0)

@@ -321,13 +321,14 @@ fn code_of(attention: &Value) -> String {
 const OF_COPIES: [&str; 4] = ["UNREADABLE_OBJECTS", "BROKEN_STRIPES", "SHORT_BLOCKS", "UNREAD_COPIES"];
 
 /// All codes that `health` may report.
-const ATTENTION: [&str; 8] = [
+const ATTENTION: [&str; 9] = [
     "UNREADABLE_OBJECTS",
     "BROKEN_STRIPES",
     "SHORT_BLOCKS",
     "UNREAD_COPIES",
     "STUCK_WISH",
     "STUCK_HEALING",
+    "SLOW_HEALING",
     "SAFE_MODE",
     "UNCHECKED_CATALOG",
 ];

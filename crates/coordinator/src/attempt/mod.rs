@@ -30,6 +30,7 @@ use crate::job::Job;
 use crate::looks::Looks;
 use crate::rate::Rate;
 use crate::records::Records;
+use crate::settings::Settings;
 use catalog::{CatalogError, Intent, Purpose};
 use flow::Scheme;
 use model::{BlockId, Cause, FlowId, NodeId, Placement, Token};
@@ -122,6 +123,7 @@ pub(crate) struct Attempts {
     pub looks: Arc<Looks>,
     pub comparison: Arc<Comparison>,
     pub audit: Arc<Audit>,
+    pub settings: Arc<Settings>,
 }
 
 impl Attempts {

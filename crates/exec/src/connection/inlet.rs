@@ -352,7 +352,9 @@ impl Inlet {
     fn came(&mut self, bytes: usize) {
         self.filled += bytes;
         self.wire_bytes += bytes as u64;
-        self.context.throttle.receive(self.context.id.header.traffic, bytes);
+        let _throttled = self.context.doing.during(Activity::Throttled);
+        let is_over = || self.context.abort.fired();
+        self.context.throttle.receive_unless(self.context.id.header.traffic, bytes, is_over);
     }
 
     /// Asks the kernel to wake this thread only when `missing` bytes have come.

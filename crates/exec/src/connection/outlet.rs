@@ -142,8 +142,12 @@ impl Outlet {
         let limited = throttle.limits_sending(traffic) || self.rate.rate() != 0;
         let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
         for part in bytes.chunks(piece) {
-            self.rate.charge(part.len());
-            throttle.send(traffic, part.len());
+            if limited {
+                let _throttled = self.context.doing.during(Activity::Throttled);
+                let is_over = || self.context.abort.fired();
+                self.rate.charge(part.len(), &is_over);
+                throttle.send_unless(traffic, part.len(), is_over);
+            }
             let _sending = self.context.doing.during(Activity::Sending);
             let sent = match &mut self.carrier {
                 Carrier::Link(link, _) => (&*link.stream).write_all(part),

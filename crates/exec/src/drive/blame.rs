@@ -3,6 +3,7 @@
 
 use super::{Driver, FromStage};
 use crate::control::Heard;
+use flow::StageKey;
 use model::{Cause, Fault, Peer};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -16,28 +17,42 @@ const BLAME_WINDOW: Duration = Duration::from_millis(150);
 const STALL_WINDOW: Duration = Duration::from_millis(1_000);
 
 impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
-    /// Somebody waits for input. The others along the path will say so too; who does not is to blame.
+    /// Somebody waits for input. The others along the path will say so too; who does not is to blame, unless he answers that he waits
+    /// for his own throttle.
     pub(super) async fn stalled(&mut self, fault: Fault) -> Result<(), Fault> {
         self.waits(&fault);
         let deadline = tokio::time::Instant::now() + STALL_WINDOW;
         let before = self.grants.lowest();
+        self.participants.look()?;
+        let mut throttled: BTreeSet<StageKey> = BTreeSet::new();
         while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
             match report.heard {
                 Heard::Message(FromStage::Waiting(other)) => self.waits(&Fault::from(other)),
+                Heard::Message(FromStage::Doing(doing)) => throttled.extend(throttled_of(&doing)),
                 _ => Box::pin(self.hear(report)).await?,
             }
         }
         if self.grants.lowest() != before {
             return Ok(());
         }
+        let excused = self.senders(&throttled);
         // Lane by lane: who waits in one may be what another waits for.
         let waits: BTreeSet<(u32, Peer)> = self.waiting.iter().map(|&(lane, _, to)| (lane, to)).collect();
-        let guilty = self.waiting.iter().find(|&&(lane, from, _)| !waits.contains(&(lane, from))).copied();
+        let is_guilty = |&&(lane, from, _): &&(u32, Peer, Peer)| {
+            !waits.contains(&(lane, from)) && !excused.contains(&(lane, from))
+        };
+        let guilty = self.waiting.iter().find(is_guilty).copied();
         match guilty {
             // It is the end that waits for input whose word this is.
             Some((_, from, to)) => Err(Fault { reporter: to, ..fault }.suspecting(from, to)),
             None => Ok(()),
         }
+    }
+
+    /// The lanes and nodes of these stages.
+    fn senders(&self, stages: &BTreeSet<StageKey>) -> BTreeSet<(u32, Peer)> {
+        let at = self.plan.flow.stages().filter(|(key, _)| stages.contains(key));
+        at.map(|((lane, _), stage)| (lane, self.plan.peer(stage.site))).collect()
     }
 
     fn waits(&mut self, fault: &Fault) {
@@ -71,6 +86,11 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         }
         nearest(told)
     }
+}
+
+/// Stages that were seen waiting for their node's throttle. What they send between two pieces takes no time to speak of.
+fn throttled_of(doing: &proto::Doing) -> impl Iterator<Item = StageKey> + '_ {
+    doing.stages.iter().filter(|stage| stage.throttled > 0).map(|stage| (stage.lane, stage.stage))
 }
 
 /// The fault that is nearest to the root. There is at least one.

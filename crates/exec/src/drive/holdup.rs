@@ -98,9 +98,9 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         let silent = asked.into_iter().filter(|site| !seen.contains_key(site) && self.runs_at(*site));
         let silent: Vec<Site> = silent.collect();
         let holdup = match silent[..] {
-            [] => holdup(self.plan, &seen),
+            [] => holdup(self.plan, &seen, self.is_limited),
             // An answer may be late for other reasons than the flow.
-            [one] => match holdup(self.plan, &seen) {
+            [one] => match holdup(self.plan, &seen, self.is_limited) {
                 Some(Holdup::Link(from, _)) if from == one => Some(Holdup::Node(one)),
                 seen => seen.or(Some(Holdup::Node(one))),
             },
@@ -142,8 +142,9 @@ enum Holdup {
 }
 
 /// The edge on which a stage waits for input though its sender waits for none: upstream of it all are backed up or have
-/// nothing granted, downstream all wait.
-fn holdup(plan: &FlowPlan<Flow>, seen: &BTreeMap<Site, proto::Doing>) -> Option<Holdup> {
+/// nothing granted, downstream all wait. `is_limited`: the driver's traffic is throttled too, so senders that wait for theirs do
+/// what all were told; else theirs is the only one, and a reason to go around it.
+fn holdup(plan: &FlowPlan<Flow>, seen: &BTreeMap<Site, proto::Doing>, is_limited: bool) -> Option<Holdup> {
     let mut stages: BTreeMap<StageKey, Seen> = BTreeMap::new();
     for doing in seen.values() {
         let looks = f64::from(doing.looks.max(1));
@@ -154,8 +155,9 @@ fn holdup(plan: &FlowPlan<Flow>, seen: &BTreeMap<Site, proto::Doing>) -> Option<
         let at = |stage: StageId| stages.get(&(lane, u32::from(stage.0)));
         let waits = at(edge.to).map_or(0.0, |seen| seen.waits_for(index));
         let sender = at(edge.from);
+        let is_excused = |seen: &Seen<'_>| is_limited && seen.throttled() >= GOES_ON;
         // A sender that has ended has sent all.
-        let goes_on = sender.is_none_or(|seen| seen.waits() < GOES_ON);
+        let goes_on = sender.is_none_or(|seen| seen.waits() < GOES_ON && !is_excused(seen));
         if waits < WAITS || !goes_on || worst.is_some_and(|(most, _)| most >= waits) {
             continue;
         }
@@ -183,7 +185,12 @@ impl Seen<'_> {
     }
 
     fn works(&self) -> f64 {
-        1.0 - self.waits() - f64::from(self.stage.idle.saturating_add(self.stage.sending)) / self.looks
+        let others = self.stage.idle.saturating_add(self.stage.sending);
+        1.0 - self.waits() - f64::from(others) / self.looks
+    }
+
+    fn throttled(&self) -> f64 {
+        f64::from(self.stage.throttled) / self.looks
     }
 }
 
@@ -231,6 +238,7 @@ mod tests {
                 idle,
                 sending,
                 receiving: vec![proto::EdgeLooks { edge: (index as u32).wrapping_sub(1), looks: receiving }],
+                ..Default::default()
             });
             (sites[index], proto::Doing { looks: 100, stages: stage.into_iter().collect() })
         };
@@ -242,20 +250,24 @@ mod tests {
         let plan = chain();
         let waits = Some((0, 0, 95));
         let link = seen([Some((0, 98, 0)), Some((0, 96, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &link), Some(Holdup::Link(Site(2), Site(3))));
+        assert_eq!(holdup(&plan, &link, false), Some(Holdup::Link(Site(2), Site(3))));
         let idle = seen([Some((99, 0, 0)), Some((20, 70, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &idle), Some(Holdup::Link(Site(2), Site(3))));
+        assert_eq!(holdup(&plan, &idle, false), Some(Holdup::Link(Site(2), Site(3))));
         // The second one's disk, or its processor.
         let disk = seen([Some((0, 98, 0)), Some((0, 3, 2)), waits, waits]);
-        assert_eq!(holdup(&plan, &disk), Some(Holdup::Node(Site(2))));
+        assert_eq!(holdup(&plan, &disk, false), Some(Holdup::Node(Site(2))));
         let first = seen([Some((0, 3, 0)), waits, waits, waits]);
-        assert_eq!(holdup(&plan, &first), Some(Holdup::Node(Site(1))));
+        assert_eq!(holdup(&plan, &first, false), Some(Holdup::Node(Site(1))));
+        let mut throttled = disk.clone();
+        throttled.get_mut(&Site(2)).unwrap().stages[0].throttled = 90;
+        assert_eq!(holdup(&plan, &throttled, true), None, "it keeps to what all were told");
+        assert_eq!(holdup(&plan, &throttled, false), Some(Holdup::Node(Site(2))));
         // It has sent all, but not all has arrived.
         let ended = seen([None, waits, waits, waits]);
-        assert_eq!(holdup(&plan, &ended), Some(Holdup::Link(Site(1), Site(2))));
+        assert_eq!(holdup(&plan, &ended, false), Some(Holdup::Link(Site(1), Site(2))));
         // The requestor's disk; and a flow that is not held up by anybody.
         let own = seen([Some((0, 98, 0)), Some((0, 96, 2)), Some((0, 97, 0)), Some((0, 0, 3))]);
-        assert_eq!(holdup(&plan, &own), None);
+        assert_eq!(holdup(&plan, &own, false), None);
         // Numbers that no node of ours says.
         let most = seen([Some((u32::MAX, u32::MAX, 0)), Some((1, 1, u32::MAX)), waits, waits]);
         let mut twice = most.clone();
@@ -263,9 +275,9 @@ mod tests {
             doing.looks = 0;
             doing.stages.iter_mut().for_each(|s| s.receiving.extend(s.receiving.clone()));
         }
-        assert!(holdup(&plan, &most).is_some() && holdup(&plan, &twice).is_some());
+        assert!(holdup(&plan, &most, false).is_some() && holdup(&plan, &twice, false).is_some());
         let goes = seen([Some((0, 50, 0)), Some((0, 40, 40)), Some((0, 40, 40)), Some((0, 0, 50))]);
-        assert_eq!(holdup(&plan, &goes), None);
+        assert_eq!(holdup(&plan, &goes, false), None);
     }
 
     /// Reports within a window are so far apart.

@@ -81,6 +81,7 @@ impl Engine {
             told: started,
             waiting: BTreeSet::new(),
             watch: Watch::of(&plan),
+            is_limited: self.throttle().limits_sending(header.traffic),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)
@@ -194,6 +195,8 @@ struct Driver<'a, P> {
     waiting: BTreeSet<(u32, Peer, Peer)>,
     /// Of a flow of which something is expected.
     watch: Option<Watch>,
+    /// Whether what this process sends of such traffic is throttled.
+    is_limited: bool,
     result: proto::DriveResult,
 }
 
@@ -218,7 +221,11 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                         return Err(self.blame(fault).await);
                     }
                 }
-                _ = keep_alive.tick() => self.participants.keep_alive()?,
+                _ = keep_alive.tick() => {
+                    self.participants.keep_alive()?;
+                    // Whoever looks on hears that it goes on, however slowly.
+                    self.tell();
+                }
                 _ = look.tick(), if self.watch.is_some() => match self.find_holdup().await {
                     Err(fault) if fault.cause != Cause::Slow => return Err(self.blame(fault).await),
                     looked => looked?,
@@ -298,14 +305,18 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
             self.result.verified_us = self.elapsed_us();
         }
         if delivered == wanted || self.told.elapsed() >= PROGRESS_EVERY {
-            self.told = Instant::now();
-            let kept = self.result.kept_slices;
-            (self.progress)(proto::DriveProgress {
-                delivered_slices: kept + delivered,
-                wanted_slices: kept + wanted,
-            });
+            self.tell();
         }
         self.grant()
+    }
+
+    fn tell(&mut self) {
+        self.told = Instant::now();
+        let kept = self.result.kept_slices;
+        (self.progress)(proto::DriveProgress {
+            delivered_slices: kept + self.grants.delivered(),
+            wanted_slices: kept + self.grants.wanted(),
+        });
     }
 
     fn elapsed_us(&self) -> u64 {

@@ -494,7 +494,7 @@ pub mod stage_message {
 /// What the stages of a flow on one node were seen doing.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Doing {
-    /// so often each was looked at; what a stage does in the others is working: its disk, arithmetic, the node's throttle
+    /// so often each was looked at; what a stage does in the others is working: its disk, arithmetic
     #[prost(uint32, tag = "1")]
     pub looks: u32,
     /// those that have not ended
@@ -516,6 +516,9 @@ pub struct StageDoing {
     /// there is no input
     #[prost(message, repeated, tag = "5")]
     pub receiving: ::prost::alloc::vec::Vec<EdgeLooks>,
+    /// it waits for its node's throttle
+    #[prost(uint32, tag = "6")]
+    pub throttled: u32,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EdgeLooks {
@@ -2043,6 +2046,12 @@ pub struct HealthReply {
     /// the catalog's file has not been checked since the start
     #[prost(bool, tag = "18")]
     pub unchecked: bool,
+    /// of each node, in each direction, for repairs and moves; absent: unlimited
+    #[prost(uint64, optional, tag = "19")]
+    pub healing_limit_bytes_per_s: ::core::option::Option<u64>,
+    /// the least time, under that limit, until short blocks that wait for no node have their copies
+    #[prost(uint64, optional, tag = "20")]
+    pub limited_left_ms: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct UnreadCopies {
