@@ -38,7 +38,7 @@ fn walk(catalog: &Catalog, living: &BTreeSet<NodeId>) -> Result<Survey> {
 
 fn usable(txn: &Snapshot<'_>, stripe: &StripeRow, living: &BTreeSet<NodeId>) -> Result<Vec<bool>> {
     let is_usable = |state: &MemberState<BlockId>| match state.block() {
-        Some(&block) => Ok(referenced(txn, block)?.lives(living)),
+        Some(&block) => referenced(txn, block).map(|row| row.lives(living) || row.stored_bytes == 0),
         None => Ok(true),
     };
     stripe.members.iter().map(is_usable).collect()
@@ -70,8 +70,12 @@ fn counts(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
     for (_, stripe) in txn.all::<StripeRow>(&[])? {
         counts.stripes += 1;
         let usable = usable(txn, &stripe, living)?;
-        let states = stripe.members.iter().zip(&usable);
-        let missing = states.filter(|(state, usable)| !state.is_virtual() && !**usable).count() as u64;
+        let mut missing = 0;
+        for state in stripe.members.iter().filter(|state| !state.is_virtual()) {
+            if let Some(&block) = state.block() {
+                missing += u64::from(!referenced(txn, block)?.lives(living));
+            }
+        }
         if missing > 0 {
             counts.missing += missing;
             let had = catalog.codes.recoverable(&stripe.code, &usable);

@@ -287,7 +287,7 @@ mod tests {
     #[test]
     fn streams_follow_the_budget() {
         let at = |mbit_per_s: f64| streams_at(Some((mbit_per_s * 125_000.0) as u64));
-        assert_eq!([0.001, 0.4, 1.0, 2.0, 20.0, 1_000.0].map(at), [2, 2, 2, 3, 38, STREAMS_PER_NODE]);
+        assert_eq!([0.001, 0.4, 1.0, 2.0, 20.0, 1_000.0].map(at), [8, 8, 15, 30, 48, STREAMS_PER_NODE]);
         assert_eq!(streams_at(None), STREAMS_PER_NODE);
     }
 }

@@ -212,9 +212,10 @@ impl CoordinatorError {
         use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
         matches!(
             self,
-            CoordinatorError::Decide(
-                Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
-            )
+            CoordinatorError::CodeTooWide { .. }
+                | CoordinatorError::Decide(
+                    Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
+                )
         )
     }
 

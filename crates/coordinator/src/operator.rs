@@ -13,7 +13,7 @@ use crate::unread::{UnreadCopies, UnreadOf};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, RecoveryRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, Condition, FoundBlock, Health, Recovered, SafeMode, Survey};
 use model::{BlockCopy, BlockId, Budgets, Contents, Location, NodeId, Stamp, StoreId, Switch, note};
-use plan::decide::{NodeFacts, Planner, World};
+use plan::decide::{NodeFacts, Planner};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,7 +103,8 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let Survey { counts, health, held } = self.survey(&view).await?;
+        // What expected nodes have is neither missing nor known to be there.
+        let Survey { counts, health, held } = self.survey(self.cluster.perhaps_living(&view)).await?;
         let (meta, broken, forgotten, gathers) = self
             .records
             .run(|catalog| {
@@ -171,7 +172,8 @@ impl Operator {
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
         self.records.wait_for_check(CHECK_PATIENCE).await;
-        let Survey { health, held, .. } = self.survey(&self.cluster.view()).await?;
+        self.cluster.has_heard_of_all().await;
+        let Survey { health, held, .. } = self.survey(self.cluster.view().living()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let Told { reasons, .. } = self.healing.told();
@@ -227,7 +229,7 @@ impl Operator {
 
     /// Returns a node's state for programs and for people. All commands take it from here.
     fn state(&self, node: NodeId, order: Option<&Ordered>, is_forgotten: bool) -> (String, String) {
-        let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
+        let life = self.cluster.life(node).unwrap_or(Life::Unheard);
         match order {
             _ if is_forgotten => ("forgotten".to_owned(), "being forgotten".to_owned()),
             Some(order) if order.is_over() => ("decommissioned".to_owned(), order.text()),
@@ -246,10 +248,9 @@ impl Operator {
         Ok(stuck.collect())
     }
 
-    /// As it is now.
-    async fn survey(&self, view: &World) -> Result<Survey> {
+    /// As it is now with these nodes living.
+    async fn survey(&self, living: BTreeSet<NodeId>) -> Result<Survey> {
         let _turn = self.surveys.lock().await;
-        let living = view.living();
         self.records.run(move |catalog| catalog.survey(&living)).await
     }
 

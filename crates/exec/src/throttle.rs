@@ -66,9 +66,9 @@ impl Throttle {
         (self.all.egress.rate(), self.all.ingress.rate())
     }
 
-    /// Whether sending of that kind is limited now.
-    pub fn limits_sending(&self, traffic: Traffic) -> bool {
-        self.all.egress.rate() != 0 || self.of(traffic).egress.rate() != 0
+    /// The rate at which traffic of that kind may be sent now; `None` if nothing limits it.
+    pub fn sending_bytes_per_s(&self, traffic: Traffic) -> Option<u64> {
+        [self.all.egress.rate(), self.of(traffic).egress.rate()].into_iter().filter(|rate| *rate > 0).min()
     }
 
     /// Waits until all bytes charged before have had their time, then charges `bytes`: to their kind first, so that what waits

@@ -57,10 +57,11 @@ impl StripePlacement {
         self.members.iter().filter_map(MemberState::stored)
     }
 
-    /// Which members can be read from living nodes, or are known to be zero. Virtual ones can if they have a copy yet.
+    /// Which members can be read from living nodes, or are known to be zero, be it since they store nothing. Virtual ones can be read if they
+    /// have a copy yet.
     pub fn usable(&self, living: &BTreeSet<NodeId>) -> Vec<bool> {
         let is_usable = |member: &MemberState<(BlockId, BlockFacts)>| {
-            member.block().is_none_or(|(_, facts)| facts.lives(living))
+            member.block().is_none_or(|(_, facts)| facts.stored_bytes == 0 || facts.lives(living))
         };
         self.members.iter().map(is_usable).collect()
     }

@@ -228,6 +228,12 @@ impl Rig {
 
     /// Starts one at the same address, on `disk`.
     pub async fn start_coordinator(&mut self, disk: CrashDisk) {
+        self.begin_coordinator(disk).await;
+        self.all_live().await;
+    }
+
+    /// Starts one at the same address, on `disk`; nodes may not have registered yet.
+    pub async fn begin_coordinator(&mut self, disk: CrashDisk) {
         self.disk = disk;
         let deadline = Instant::now() + PATIENCE;
         let daemon = loop {
@@ -240,7 +246,6 @@ impl Rig {
         };
         self.coordinator = Some(daemon);
         self.client = Client::connect(&self.address.to_string()).await.unwrap();
-        self.all_live().await;
     }
 
     /// All power off, and on again; the nodes `off` stay off. Everything runs on what survived; with `cut_after`, only for

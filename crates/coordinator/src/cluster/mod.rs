@@ -2,6 +2,7 @@
 
 mod calls;
 mod connection;
+mod expected;
 mod fleet;
 mod health;
 mod lenders;

@@ -10,8 +10,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use wire::frame::{ACKNOWLEDGEMENT, HEADER_BYTES, Header, Kind};
 
-/// Under a throttle bytes are charged and sent in pieces of this size, so that a hop adds little delay.
-const THROTTLED_PIECE_BYTES: usize = 32 * 1024;
+/// Under a throttle bytes are charged and sent in pieces of this size at most, so that a hop adds little delay …
+const MOST_PIECE_BYTES: u64 = 32 * 1024;
+
+/// … nor smaller: each costs a system call and a packet.
+const LEAST_PIECE_BYTES: u64 = 4 * 1024;
+
+/// A piece takes this part of a second, between the two: streams that share a throttle take turns so often.
+const PIECES_PER_S: u64 = 16;
 
 /// Frames are gathered to about this size before they are sent, as long as there is input to go on with.
 const SEND_BYTES: usize = 128 * 1024;
@@ -21,6 +27,11 @@ enum Carrier {
     Link(Link, u64),
     /// They are gathered, to answer a call with.
     Answer(Vec<u8>),
+}
+
+/// Length of the pieces at that rate.
+fn piece_bytes(bytes_per_s: u64) -> usize {
+    (bytes_per_s / PIECES_PER_S).clamp(LEAST_PIECE_BYTES, MOST_PIECE_BYTES) as usize
 }
 
 /// The sending end of an edge.
@@ -139,10 +150,10 @@ impl Outlet {
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let (throttle, traffic) = (&self.context.throttle, self.context.id.header.traffic);
-        let limited = throttle.limits_sending(traffic) || self.rate.rate() != 0;
-        let piece = if limited { THROTTLED_PIECE_BYTES } else { bytes.len().max(1) };
-        for part in bytes.chunks(piece) {
-            if limited {
+        let own = Some(self.rate.rate()).filter(|rate| *rate > 0);
+        let limit = throttle.sending_bytes_per_s(traffic).into_iter().chain(own).min();
+        for part in bytes.chunks(limit.map_or(bytes.len().max(1), piece_bytes)) {
+            if limit.is_some() {
                 let _throttled = self.context.doing.during(Activity::Throttled);
                 let is_over = || self.context.abort.fired();
                 self.rate.charge(part.len(), &is_over);

@@ -81,7 +81,7 @@ impl Engine {
             told: started,
             waiting: BTreeSet::new(),
             watch: Watch::of(&plan),
-            is_limited: self.throttle().limits_sending(header.traffic),
+            is_limited: self.throttle().sending_bytes_per_s(header.traffic).is_some(),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
         driver.run(first.finish).await.map_err(enrich)
