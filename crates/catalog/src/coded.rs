@@ -10,12 +10,11 @@
 
 use crate::Catalog;
 use crate::error::{CatalogError, Result};
-use crate::put_block::{
-    CommittedBlock, FIRST_GENERATION, MAX_OBJECT_BLOCKS, PlannedBlock, PutPlace, check_block,
-};
+use crate::put_block::{CommittedBlock, FIRST_GENERATION, PlannedBlock, PutPlace, check_block};
 use crate::rows::{GatherTerms, PutBlockKey, PutBlockRow, PutRow, StripeRow};
 use crate::table::{Change, Key, Read};
 use codes::Code;
+use model::MAX_OBJECT_BLOCKS;
 use model::{
     BlockCopy, BlockFacts, BlockId, Location, MemberState, NodeId, PutId, Stamp, StripeId, StripePlace, Sums,
 };

@@ -3,11 +3,8 @@
 use crate::error::{CatalogError, Result};
 use crate::rows::PutRow;
 use crate::staged::StartOfStore;
-use model::{BlockId, FlowId, NodeId, Sums};
+use model::{BlockId, FlowId, MAX_OBJECT_BLOCKS, NodeId, Sums};
 use std::collections::BTreeMap;
-
-/// Blocks of an object: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
-pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 
 /// Generation of the copies that a put writes.
 pub const FIRST_GENERATION: u64 = 1;

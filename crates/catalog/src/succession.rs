@@ -90,6 +90,28 @@ pub fn judge(sight: &Sight, remembers: impl Fn(Stamp) -> bool) -> Verdict {
     }
 }
 
+/// What may take the place of a damaged catalog, and who keeps it: all up to the catalog's last change. Where changes are acknowledged,
+/// and nodes told of them, only once [`HOLDERS_NEEDED`] of the holders have them (`waits_for_holders`), what most of them keep does too,
+/// if so many answer that one of them has each such change: what comes after it nobody was told of. `remembers`: whether a change is one of
+/// this catalog's.
+pub fn stands_in(
+    own: &Position,
+    holders: &[NodeId],
+    answers: &BTreeMap<NodeId, Answer>,
+    waits_for_holders: bool,
+    remembers: impl Fn(Stamp) -> bool,
+) -> Option<(NodeId, Position)> {
+    let held = |node: &NodeId| Some((*node, answers.get(node)?.held?));
+    if let Some(all) = answers.keys().filter_map(held).find(|(_, held)| held == own) {
+        return Some(all);
+    }
+    let kept: Vec<(NodeId, Position)> =
+        holders.iter().filter_map(held).filter(|(_, held)| remembers(held.stamp)).collect();
+    let are_enough = waits_for_holders && kept.len() + HOLDERS_NEEDED > holders.len();
+    let last = kept.into_iter().filter(|_| are_enough).max_by_key(|(_, held)| order(held.stamp))?;
+    answers.values().all(|answer| order(answer.heard) <= order(last.1.stamp)).then_some(last)
+}
+
 /// Of two lives of one number neither is the later one; the word decides, so that all decide alike.
 fn order(stamp: Stamp) -> (u64, u64, u64) {
     (stamp.term.number, stamp.change, stamp.term.word)
@@ -146,6 +168,28 @@ mod tests {
         let all = [holds(at(3, 50)), holds(at(3, 50)), heard(at(3, 51))];
         assert_eq!(decide(&all), Verdict::Hole(NodeId(3), at(3, 51).stamp));
         assert_eq!(decide(&all[1..]), Verdict::Unsure { answered: 1, wanted: 2 }, "others may keep it");
+    }
+
+    #[test]
+    fn a_damaged_catalog_is_replaced_by_what_has_all_that_anybody_was_told_of() {
+        let stands = |answers: &[Answer], waits| {
+            let answers: BTreeMap<NodeId, Answer> = (1..).map(NodeId).zip(answers.iter().cloned()).collect();
+            let holders = [1, 2, 3].map(NodeId);
+            let remembers = |stamp: Stamp| stamp.term.number <= 3;
+            stands_in(&at(3, 50), &holders, &answers, waits, remembers).map(|(node, held)| (node.0, held))
+        };
+        assert_eq!(stands(&[holds(at(3, 50))], false), Some((1, at(3, 50))), "one keeps all");
+        let behind = [holds(at(3, 48)), holds(at(3, 49))];
+        assert_eq!(
+            stands(&behind, true),
+            Some((2, at(3, 49))),
+            "each acknowledged change is with one of two"
+        );
+        assert_eq!(stands(&behind, false), None, "the last change may have been acknowledged");
+        assert_eq!(stands(&behind[..1], true), None, "the others may keep more");
+        let told = [holds(at(3, 48)), holds(at(3, 49)), heard(at(3, 50))];
+        assert_eq!(stands(&told, true), None, "a node was told of the last one");
+        assert_eq!(stands(&[holds(at(4, 1)), holds(at(4, 2))], true), None, "they are of another history");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::options::Progress;
 use crate::parities::{Coding, as_written};
 use crate::parity::{Encoder, Parities};
 use exec::DriverIo;
-use model::Fault;
+use model::{Fault, MAX_OBJECT_BLOCKS};
 use plan::decide::{Bounds, Course};
 use std::io::Read;
 use std::sync::Arc;
@@ -71,8 +71,18 @@ impl Client {
         }
         let moved = Moved::default();
         let input = Noted(input, moved.clone());
+        let blocks = options.input_bytes.unwrap_or(0).div_ceil(begun.block_bytes);
+        let stored = async {
+            if blocks > MAX_OBJECT_BLOCKS {
+                return Err(ClientError::Refused(format!(
+                    "{blocks} blocks of {} bytes: an object has {MAX_OBJECT_BLOCKS} at most; put it with longer blocks",
+                    begun.block_bytes
+                )));
+            }
+            self.put_blocks(name, &begun, input, &moved, options).await
+        };
         let stored = tokio::select! {
-            stored = self.put_blocks(name, &begun, input, &moved, options) => stored,
+            stored = stored => stored,
             () = self.renew(&begun, &moved) => Err(ClientError::Bug("renewals ended".to_owned())),
         };
         if stored.is_err() {

@@ -5,6 +5,7 @@ use crate::cluster::{Fleet, Grpc};
 use disk::Disk;
 use flow::limits;
 use model::Assign;
+use model::MAX_OBJECT_BLOCKS;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,8 +101,8 @@ pub const MAX_JOBS: usize = 64;
 /// Replicas of a block that a put may ask for.
 pub const MAX_REPLICAS: u32 = 16;
 
-/// Blocks of an object: its catalog row then stays within a mebibyte.
-pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
+/// The shortest blocks of a put: each copy of a block has two files and a sidecar, and each block a row, which cost as much as so many bytes.
+pub const MIN_BLOCK_BYTES: u64 = 4_096;
 
 /// Parities of an object that is coded as it is written: whoever commits names them in one message, with the blocks.
 pub(crate) const MAX_OBJECT_PARITIES: u64 = MAX_OBJECT_BLOCKS;

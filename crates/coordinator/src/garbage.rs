@@ -124,11 +124,16 @@ impl Garbage {
         let (kept, gone): (Vec<_>, Vec<_>) = copies.into_iter().partition(|copy| refused.contains(copy));
         let count = gone.len() as u64;
         let note = move |catalog: &catalog::Catalog| {
+            let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
             for copy in &gone {
                 if let Some(row) = catalog.candidate(copy)? {
                     let (block, node, generation) = (copy.block, copy.node, copy.generation);
-                    tracing::info!(%block, %node, generation, why = %row.reason, "a copy was let go");
+                    tracing::debug!(%block, %node, generation, why = %row.reason, "a copy was let go");
+                    *reasons.entry(row.reason.to_string()).or_default() += 1;
                 }
+            }
+            if let Some(first) = gone.first() {
+                tracing::info!(node = %first.node, copies = gone.len(), first = %first.block, ?reasons, "copies were let go");
             }
             catalog.deleted(&gone)?;
             if kept.is_empty() { Ok(()) } else { catalog.refused(&kept) }

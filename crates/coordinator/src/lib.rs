@@ -273,7 +273,11 @@ async fn build(
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.failed.clone()));
     let (disk, renewed) = (Arc::clone(&config.disk), ends.renewed.clone());
     begin(&group, &tasks, Checker::new(records.clone(), Arc::clone(&cluster), config.check_every_ms));
-    begin(&group, &tasks, Renewer::new(records.clone(), Arc::clone(&cluster), disk, renewed));
+    begin(
+        &group,
+        &tasks,
+        Renewer::new(records.clone(), Arc::clone(&cluster), disk, config.waits_for_holders, renewed),
+    );
 
     let membership = Arc::new(Membership {
         records: records.clone(),

@@ -4,7 +4,7 @@ use crate::attempt::{scheme, token};
 use crate::cluster::{self, Cluster};
 use crate::coded::{Coded, MadeParities};
 use crate::comparison::Comparison;
-use crate::config::{Config, MAX_OBJECT_BLOCKS, MAX_OBJECT_PARITIES, MAX_REPLICAS};
+use crate::config::{Config, MAX_OBJECT_PARITIES, MAX_REPLICAS, MIN_BLOCK_BYTES};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
@@ -14,6 +14,7 @@ use catalog::rows::{BucketRow, GatherTerms, GatheringRow, ObjectRow, PutRow};
 use catalog::{Catalog, CatalogError, CommittedBlock, MIN_REPLICAS, NewPut, PlannedBlock, PutEnd};
 use codes::Code;
 use flow::{Member, limits};
+use model::MAX_OBJECT_BLOCKS;
 use model::hdfs::BlockGroup;
 use model::{
     BlockFacts, BlockId, FlowId, MemberState, NodeId, Part, Peer, Placement, PutId, StripeId,
@@ -55,10 +56,12 @@ impl Objects {
     pub async fn begin_put(&self, request: proto::BeginPutRequest) -> Result<proto::BeginPutReply> {
         let block_bytes = match request.block_bytes {
             0 => self.config.block_bytes,
-            bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
+            bytes if (MIN_BLOCK_BYTES..=limits::MAX_BLOCK_BYTES).contains(&bytes) => bytes,
             bytes => {
-                let limit = limits::MAX_BLOCK_BYTES;
-                return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
+                let most = limits::MAX_BLOCK_BYTES;
+                return Err(invalid(format!(
+                    "blocks of {bytes} bytes: {MIN_BLOCK_BYTES} at least and {most} at most are possible"
+                )));
             }
         };
         let replicas = match request.replicas {

@@ -5,14 +5,14 @@
 //!                 ▲   └─ none does: reads go on, what is waited for is told                               │
 //!                 └─────────────────────────────────── the coordinator begins anew over it ◀──────────────┘
 //! ```
-//! No acknowledged change is dropped: what a node keeps is taken only if it ends with this catalog's last change, and only if no node
-//! that answers has heard of a later one.
+//! No acknowledged change is dropped: what a node keeps is taken only if it ends with this catalog's last change, or with the last one
+//! that anybody can have been told of ([`stands_in`]), and only if no node that answers has heard of a later one.
 
 use crate::cluster::Cluster;
 use crate::error::{CoordinatorError, Result};
 use crate::records::Records;
 use crate::succession::receive;
-use catalog::succession::Answer;
+use catalog::succession::{Answer, stands_in};
 use catalog::{Catalog, Condition, Incoming};
 use disk::Disk;
 use model::{NodeId, Position};
@@ -32,6 +32,7 @@ pub(crate) struct Renewer {
     records: Records,
     cluster: Arc<Cluster>,
     disk: Arc<dyn Disk>,
+    waits_for_holders: bool,
     /// Tells the coordinator to begin anew over the renewed file: its memory still has what it read of the damaged one.
     renewed: mpsc::Sender<()>,
     is_told: bool,
@@ -42,9 +43,10 @@ impl Renewer {
         records: Records,
         cluster: Arc<Cluster>,
         disk: Arc<dyn Disk>,
+        waits_for_holders: bool,
         renewed: mpsc::Sender<()>,
     ) -> Renewer {
-        Renewer { records, cluster, disk, renewed, is_told: false }
+        Renewer { records, cluster, disk, waits_for_holders, renewed, is_told: false }
     }
 
     /// Asks all nodes what they keep and have heard. Nodes that do not answer are left out.
@@ -72,8 +74,12 @@ impl Renewer {
                 answer.heard, own.stamp
             )));
         }
-        let Some(node) = answers.iter().find(|(_, answer)| answer.held == Some(own)).map(|(node, _)| *node)
-        else {
+        let (asked, waits_for_holders) = (answers.clone(), self.waits_for_holders);
+        let stands = move |catalog: &Catalog| {
+            let remembers = |stamp| catalog.remembers(stamp).unwrap_or(false);
+            Ok(stands_in(&own, &catalog.holders()?, &asked, waits_for_holders, remembers))
+        };
+        let Some((node, wanted)) = self.records.run(stands).await? else {
             return Ok(Some(waits(&own, &answers)));
         };
         let addr = self.cluster.view().node(node)?.control_addr.clone();
@@ -84,12 +90,12 @@ impl Renewer {
             .decide(move |catalog: &Catalog| {
                 let mut incoming = Incoming::begin(&disk)?;
                 receive(&mut incoming, &mut parts, node)?;
-                Ok(catalog.renew(incoming)?)
+                Ok(catalog.renew(incoming, &wanted)?)
             })
             .await?;
         tracing::warn!(
-            %node, at = %own.stamp, kept_aside = kept,
-            "the catalog's file was damaged, and is made anew from what this node keeps: no change is lost"
+            %node, at = %wanted.stamp, before = %own.stamp, kept_aside = kept,
+            "the catalog's file was damaged, and is made anew from what this node keeps: no change that anybody was told of is lost"
         );
         let _ = self.renewed.send(()).await;
         Ok(None)

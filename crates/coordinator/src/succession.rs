@@ -14,7 +14,7 @@ use crate::error::{CoordinatorError, Result};
 use crate::membership::MAX_ADDRESS_BYTES;
 use catalog::aside::{self, MAX_ASIDE};
 use catalog::rows::Doubt;
-use catalog::succession::{Answer, HOLDERS_NEEDED, Sight, Verdict, judge};
+use catalog::succession::{Answer, HOLDERS_NEEDED, Sight, Verdict, judge, stands_in};
 use catalog::{Catalog, CatalogError, Condition, Former, Incoming};
 use model::{ClusterId, NodeId, Position, Stamp};
 use std::collections::BTreeMap;
@@ -178,12 +178,8 @@ impl Succession {
         if let (Some(at), false) = (own.restored, self.is_backup_kept.load(Ordering::Relaxed)) {
             return Ok((catalog, over_a_backup(at, answers)));
         }
-        let whole = match own.is_damaged {
-            true => {
-                answers.iter().find(|(_, answer)| answer.held == Some(own.position)).map(|(node, _)| *node)
-            }
-            false => None,
-        };
+        let (is_damaged, holders, asked) = (own.is_damaged, own.holders.clone(), answers.clone());
+        let (position, waits_for_holders) = (own.position, self.config.waits_for_holders);
         let sight = Sight {
             own: own.position,
             holders: if self.brought.get().is_some() { own.nodes.len() } else { own.holders.len() },
@@ -192,6 +188,8 @@ impl Succession {
         };
         blocking(move || {
             let known = |stamp: Stamp| catalog.remembers(stamp).unwrap_or(false);
+            let stands = || stands_in(&position, &holders, &asked, waits_for_holders, known);
+            let whole = is_damaged.then(stands).flatten().map(|(node, _)| node);
             let verdict = match (judge(&sight, known), whole) {
                 // Nothing is later, but what nodes keep is whole.
                 (Verdict::Serve | Verdict::Unsure { .. }, Some(node)) => Verdict::Bring(node),
@@ -365,7 +363,11 @@ impl Succession {
         }
         let addr = self.addr_of(node, own);
         let mut parts = self.config.fleet.held(node, &addr).await?;
-        let (disk, before) = (Arc::clone(&self.config.disk), (own.known(), own.is_damaged));
+        // Of a damaged catalog the last changes may be nobody's.
+        let held = answers.get(&node).and_then(|answer| answer.held).filter(|_| own.is_damaged);
+        let last =
+            |(own, cluster): (Stamp, ClusterId)| (held.map_or(own, |held| held.stamp.min(own)), cluster);
+        let (disk, before) = (Arc::clone(&self.config.disk), (own.known().map(last), own.is_damaged));
         let has_room = own.asides < MAX_ASIDE;
         let received = blocking(move || received(&disk, &mut parts, node, before, may_branch && has_room));
         let (at, is_aside) = match received.await {
@@ -401,9 +403,14 @@ fn opened(disk: &Arc<dyn disk::Disk>, checks: bool) -> Result<(Catalog, Own)> {
     let damage = match read(disk) {
         Err(CoordinatorError::Catalog(error)) if error.is_damage() => error,
         Ok((catalog, own)) if checks && !own.is_damaged => {
-            match catalog::first_damaged_page(disk.as_ref(), CHECKED_AT_ONCE_BYTES)? {
-                None => return Ok((catalog, own)),
-                Some(page) => {
+            match catalog::first_damaged_page(disk.as_ref(), CHECKED_AT_ONCE_BYTES) {
+                Ok(None) => return Ok((catalog, own)),
+                // The check that follows each start tells.
+                Err(error) => {
+                    tracing::warn!(%error, "the catalog's file cannot be checked before it serves");
+                    return Ok((catalog, own));
+                }
+                Ok(Some(page)) => {
                     catalog.close();
                     CatalogError::DamagedFile(page)
                 }

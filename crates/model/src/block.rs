@@ -6,6 +6,9 @@ use gf::Fingerprint;
 use std::collections::BTreeSet;
 use std::fmt;
 
+/// Blocks of an object at most: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
+pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
+
 /// Where a copy of a block is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Location {

@@ -20,8 +20,8 @@ mod unread;
 
 pub use assign::Assign;
 pub use block::{
-    BlockCopy, BlockFacts, Contents, Flaw, Flawed, Location, MemberState, Part, Reason, StoredCopy,
-    StripePlace, Sums,
+    BlockCopy, BlockFacts, Contents, Flaw, Flawed, Location, MAX_OBJECT_BLOCKS, MemberState, Part, Reason,
+    StoredCopy, StripePlace, Sums,
 };
 pub use fault::{Cause, Fault};
 pub use id::{BadId, BlockId, ClusterId, FlowId, PutId, StoreId, StripeId, Token};

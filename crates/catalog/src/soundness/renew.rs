@@ -14,6 +14,7 @@ use crate::backend::Redb;
 use crate::error::{CatalogError, Result};
 use crate::{Catalog, Incoming};
 use disk::{Disk, DiskError, SyncPoint};
+use model::Position;
 use std::path::Path;
 
 const DAMAGED: &str = "damaged-";
@@ -30,15 +31,14 @@ impl Catalog {
     /// catalog stays damaged, so nothing is changed, until it is opened again: what was read of the damaged file is still in memory.
     ///
     /// # Errors
-    /// [`CatalogError::Invalid`] if what came does not end with this catalog's last change; [`CatalogError::Malformed`] if it is
+    /// [`CatalogError::Invalid`] if what came does not end with the change `wanted`; [`CatalogError::Malformed`] if it is
     /// damaged itself; [`CatalogError::Failed`].
-    pub fn renew(&self, incoming: Incoming) -> Result<String> {
+    pub fn renew(&self, incoming: Incoming, wanted: &Position) -> Result<String> {
         let (disk, rows, at) = incoming.into_rows()?;
-        let own = self.position()?;
-        if at != own {
+        if at != *wanted {
             return Err(CatalogError::Invalid(format!(
-                "what the node keeps ends with change {}, and the last change of the damaged file is {}",
-                at.stamp, own.stamp
+                "what the node keeps ends with change {}, and not with {} any more",
+                at.stamp, wanted.stamp
             )));
         }
         let fresh = Catalog::of(Box::new(rows), false);

@@ -48,7 +48,7 @@ async fn right_after_a_start_nothing_is_refused_for_want_of_nodes() {
     let placed: Vec<Vec<u32>> =
         rig.client.lookup("a", false).await.unwrap().blocks.into_iter().map(|block| block.nodes).collect();
     for turn in 0..4 {
-        rig.stop_coordinator_at_once();
+        rig.stop_coordinator().await;
         rig.begin_coordinator(rig.disk.clone()).await;
         let states: Vec<String> = rig.status().await.nodes.into_iter().map(|node| node.state).collect();
         assert!(states.iter().all(|state| state == "expected" || state == "living"), "{states:?}");
@@ -66,7 +66,7 @@ async fn right_after_a_start_nothing_is_refused_for_want_of_nodes() {
     }
     // One that does not come is dead once it had its time.
     rig.kill(placed[0][0]);
-    rig.stop_coordinator_at_once();
+    rig.stop_coordinator().await;
     rig.begin_coordinator(rig.disk.clone()).await;
     assert!(rig.get("a").await.unwrap() == bytes);
     assert!(!rig.client.health().await.unwrap().is_whole());

@@ -2,6 +2,7 @@
 //! are expected, and nothing is refused for want of them.
 
 use super::{Cluster, Life, NEWS_TICK};
+use crate::clock;
 use crate::error::Result;
 use model::NodeId;
 use std::time::Duration;
@@ -25,7 +26,7 @@ impl Cluster {
     /// Returns once no node is expected.
     pub async fn has_heard_of_all(&self) {
         while self.expects_for().is_some() {
-            tokio::time::sleep(NEWS_TICK).await;
+            clock::rest(NEWS_TICK).await;
         }
     }
 
@@ -41,7 +42,7 @@ impl Cluster {
         loop {
             match act(request.clone()).await {
                 Err(error) if error.lasts() && self.expects_for().is_some() => {
-                    tokio::time::sleep(NEWS_TICK).await;
+                    clock::rest(NEWS_TICK).await;
                 }
                 ended => return ended,
             }

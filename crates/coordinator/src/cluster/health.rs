@@ -485,8 +485,11 @@ fn named(node: NodeId, blocks: &[proto::BlockRef]) -> impl Iterator<Item = Block
     blocks.iter().filter_map(copy)
 }
 
-/// Returns the time on the clock that measures silence.
-fn now() -> Instant {
+/// A time on the clock that measures silence.
+type Moment = Instant;
+
+/// Returns the time on that clock.
+fn now() -> Moment {
     Instant::now()
 }
 

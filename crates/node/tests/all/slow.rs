@@ -62,3 +62,23 @@ async fn a_requestor_that_is_slow_itself_goes_on() {
         remove(&rig.requestor.flows().store, rig.ids[0]);
     }
 }
+
+/// Pieces come seconds apart, and whoever waits for them loses patience after a third of one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_waits_for_his_own_throttle_is_not_blamed_and_who_stands_still_is() {
+    let rig = Rig::new("rs-2+1", &[16 << 10; 2], 4 << 10).await;
+    for node in &rig.nodes {
+        node.engine().throttle().set(2 << 10, 0);
+    }
+    let impatient = || {
+        let mut plan = rig.plan(Scheme::Pipeline, &[0], true);
+        plan.header.as_mut().unwrap().stall_ms = 300;
+        plan
+    };
+    rig.repair(impatient()).await.unwrap();
+    assert!(rig.repaired(0));
+    remove(&rig.requestor.flows().store, rig.ids[0]);
+    rig.injections[2].stall(1);
+    let fault = rig.repair(impatient()).await.unwrap_err();
+    assert_eq!((guilty(&fault), fault.cause), (vec![2], Cause::Stalled), "{fault}");
+}

@@ -1,6 +1,6 @@
 //! Faults as messages.
 
-use crate::proto;
+use crate::{limits, proto};
 use model::{BlockId, Cause, Fault, FlowId, Peer};
 
 impl From<Fault> for proto::Fault {
@@ -24,7 +24,7 @@ impl From<proto::Fault> for Fault {
     fn from(f: proto::Fault) -> Self {
         Fault {
             cause: Cause::from_number(f.cause),
-            detail: f.detail,
+            detail: cut(f.detail),
             flow: FlowId::from_slice(&f.flow).ok(),
             attempt: f.attempt,
             lane: f.lane,
@@ -34,6 +34,16 @@ impl From<proto::Fault> for Fault {
             block: BlockId::from_slice(&f.block).ok(),
         }
     }
+}
+
+/// The beginning of a detail that is too long to be told and logged.
+fn cut(mut detail: String) -> String {
+    if detail.len() > limits::MAX_DETAIL_BYTES {
+        let end = (0..=limits::MAX_DETAIL_BYTES).rev().find(|&at| detail.is_char_boundary(at)).unwrap_or(0);
+        detail.truncate(end);
+        detail.push('…');
+    }
+    detail
 }
 
 /// What a call answers that fails with a fault.
@@ -47,5 +57,18 @@ pub fn status(fault: &Fault) -> tonic::Status {
         Cause::CorruptBlock | Cause::CorruptSlice | Cause::WrongDigest => tonic::Status::data_loss(text),
         Cause::Bug => tonic::Status::internal(text),
         _ => tonic::Status::unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_detail_is_cut_between_two_letters() {
+        let of = |detail: String| Fault::from(proto::Fault { detail, ..Default::default() }).detail;
+        assert_eq!(of("short".to_owned()), "short");
+        let cut = of("ä".repeat(limits::MAX_CONTROL_BYTES / 4));
+        assert!(cut.ends_with("ä…") && cut.len() <= limits::MAX_DETAIL_BYTES + 3, "{}", cut.len());
     }
 }

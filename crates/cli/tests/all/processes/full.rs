@@ -83,7 +83,7 @@ fn a_node_on_a_full_disk_starts_serves_reads_and_takes_no_writes() {
     let Some(Bench { rig, disk }) = &Bench::up() else { return };
     let bytes = rig.file("f", 300_000, 1);
     rig.put("f", "a");
-    for round in 0..3 {
+    for round in 0..2 {
         rig.ok(&["node", "stop", "2"]);
         let filler = disk.fill();
         rig.ok(&["node", "start", "2"]);

@@ -1,9 +1,9 @@
 //! Chooses the nodes to call and takes their answers.
 
-use super::{Health, Node, now};
+use super::{Health, Moment, Node, now};
 use catalog::rows::NodeRow;
 use model::{Incarnation, NodeId};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A living node that is to be called.
 #[derive(Clone, Debug)]
@@ -70,8 +70,8 @@ impl Node {
 
     /// Whether the node had answered nothing for `dead_after` at that moment. A coordinator that is short of processor time calls late,
     /// so a call must also have waited for half of that time. The limit of twice the time holds without any call.
-    pub(super) fn is_silent(&self, at: Instant, dead_after: Duration) -> bool {
-        let since = |moment: Instant| at.saturating_duration_since(moment);
+    pub(super) fn is_silent(&self, at: Moment, dead_after: Duration) -> bool {
+        let since = |moment: Moment| at.saturating_duration_since(moment);
         let Some(silence) = self.last_seen.map(since) else { return true };
         let was_asked = self.asked.is_some_and(|asked| since(asked) >= dead_after / 2);
         silence >= dead_after && (was_asked || silence >= 2 * dead_after)
