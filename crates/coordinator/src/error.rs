@@ -212,10 +212,9 @@ impl CoordinatorError {
         use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
         matches!(
             self,
-            CoordinatorError::CodeTooWide { .. }
-                | CoordinatorError::Decide(
-                    Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
-                )
+            CoordinatorError::Decide(
+                Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
+            )
         )
     }
 

@@ -103,8 +103,7 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        // What expected nodes have is neither missing nor known to be there.
-        let Survey { counts, health, held } = self.survey(self.cluster.perhaps_living(&view)).await?;
+        let Survey { counts, health, held } = self.survey(view.living()).await?;
         let (meta, broken, forgotten, gathers) = self
             .records
             .run(|catalog| {
@@ -172,7 +171,6 @@ impl Operator {
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
         self.records.wait_for_check(CHECK_PATIENCE).await;
-        self.cluster.has_heard_of_all().await;
         let Survey { health, held, .. } = self.survey(self.cluster.view().living()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
@@ -229,7 +227,7 @@ impl Operator {
 
     /// Returns a node's state for programs and for people. All commands take it from here.
     fn state(&self, node: NodeId, order: Option<&Ordered>, is_forgotten: bool) -> (String, String) {
-        let life = self.cluster.life(node).unwrap_or(Life::Unheard);
+        let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
         match order {
             _ if is_forgotten => ("forgotten".to_owned(), "being forgotten".to_owned()),
             Some(order) if order.is_over() => ("decommissioned".to_owned(), order.text()),

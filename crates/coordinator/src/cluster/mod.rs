@@ -2,7 +2,6 @@
 
 mod calls;
 mod connection;
-mod expected;
 mod fleet;
 mod health;
 mod lenders;
