@@ -16,6 +16,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::proto::{BlockInfo, ObjectInfo, StripeStatus};
 
+/// The shortest blocks of a put: each copy of a block has a sidecar, and each block rows, which have some hundred bytes. Shorter ones would
+/// mostly be that.
+const MIN_BLOCK_BYTES: u64 = 1_024;
+
 /// Options of `put`.
 #[derive(Args, Debug)]
 pub struct PutArgs {
@@ -60,6 +64,9 @@ pub struct GetArgs {
 pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     if args.block_size == Some(Size(0)) || args.replicas == Some(0) {
         bail!("--block-size and --replicas must be at least 1");
+    }
+    if let Some(size) = args.block_size.filter(|size| size.0 < MIN_BLOCK_BYTES) {
+        bail!("--block-size {size}: blocks have {MIN_BLOCK_BYTES} bytes at least");
     }
     let (input, input_bytes) = open_input(&args.file)?;
     let bar = bytes_bar(context.out, &format!("put {}", args.name));

@@ -101,10 +101,6 @@ pub const MAX_JOBS: usize = 64;
 /// Replicas of a block that a put may ask for.
 pub const MAX_REPLICAS: u32 = 16;
 
-/// The shortest blocks of a put: each copy of a block has a sidecar, and each block rows, which have some hundred bytes. Shorter ones would
-/// mostly be that.
-pub const MIN_BLOCK_BYTES: u64 = 1_024;
-
 /// Parities of an object that is coded as it is written: whoever commits names them in one message, with the blocks.
 pub(crate) const MAX_OBJECT_PARITIES: u64 = MAX_OBJECT_BLOCKS;
 

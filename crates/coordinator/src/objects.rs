@@ -4,7 +4,7 @@ use crate::attempt::{scheme, token};
 use crate::cluster::{self, Cluster};
 use crate::coded::{Coded, MadeParities};
 use crate::comparison::Comparison;
-use crate::config::{Config, MAX_OBJECT_PARITIES, MAX_REPLICAS, MIN_BLOCK_BYTES};
+use crate::config::{Config, MAX_OBJECT_PARITIES, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::{Gathering, PlacedBlock};
 use crate::reads::Reads;
@@ -56,12 +56,10 @@ impl Objects {
     pub async fn begin_put(&self, request: proto::BeginPutRequest) -> Result<proto::BeginPutReply> {
         let block_bytes = match request.block_bytes {
             0 => self.config.block_bytes,
-            bytes if (MIN_BLOCK_BYTES..=limits::MAX_BLOCK_BYTES).contains(&bytes) => bytes,
+            bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
             bytes => {
-                let most = limits::MAX_BLOCK_BYTES;
-                return Err(invalid(format!(
-                    "blocks of {bytes} bytes: {MIN_BLOCK_BYTES} at least and {most} at most are possible"
-                )));
+                let limit = limits::MAX_BLOCK_BYTES;
+                return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
             }
         };
         let replicas = match request.replicas {
