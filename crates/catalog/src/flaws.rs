@@ -23,7 +23,7 @@ impl Catalog {
                 }
                 row.locations.retain(|l| *l != location);
                 row.flawed.push(Flawed { location, flaw });
-                // It may have been one more than needed, made while another could not be read.
+                // The block may have enough other copies, if this one was made while another could not be read.
                 txn.let_flawed_go(copy.block, &mut row, now_ms)?;
                 txn.set_block(copy.block, &row)?;
                 noted.push(copy);

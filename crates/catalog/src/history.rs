@@ -57,6 +57,14 @@ impl Catalog {
         Ok(self.position()?.stamp)
     }
 
+    /// Whether every life from that term on told of changes only once holders had them. Returns `false` if any of these terms is unknown.
+    ///
+    /// # Errors
+    /// [`CatalogError::Failed`], or damage of a row.
+    pub fn waited_since(&self, number: u64) -> Result<bool> {
+        self.view(|txn| waited_since(txn, number))
+    }
+
     /// Whether a change with that stamp was made here, or in a life of this catalog before: what it wrote is known, or was
     /// let go. `false`: nothing is known of it.
     pub fn remembers(&self, stamp: Stamp) -> Result<bool> {
@@ -100,6 +108,25 @@ pub(crate) fn position_row(txn: &impl Read) -> Result<Position> {
 pub(crate) fn position(txn: &impl Read) -> Result<Position> {
     let PositionRow { stamp, hash } = txn.get::<PositionRow>(&MetaKey)?.unwrap_or_default();
     Ok(Position { stamp, hash })
+}
+
+/// See [`Catalog::waited_since`].
+pub(crate) fn waited_since(txn: &impl Read, number: u64) -> Result<bool> {
+    let now = position(txn)?.stamp.term;
+    let mut waited = number <= now.number && now.waits_for_holders();
+    for number in number..now.number {
+        if !waited {
+            break;
+        }
+        let row = txn.get::<TermRow>(&number)?;
+        waited = row.is_some_and(|row| Term { number, word: row.word }.waits_for_holders());
+    }
+    Ok(waited)
+}
+
+/// Returns the term in which a version of an object was given out.
+pub(crate) fn term_of_version(version: u64) -> u64 {
+    (version >> TERM_BITS) + 1
 }
 
 pub(crate) fn remembers(txn: &impl Read, stamp: Stamp) -> Result<bool> {

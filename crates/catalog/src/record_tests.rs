@@ -9,7 +9,9 @@ use crate::{
     PlannedBlock, PutEnd, Settled,
 };
 use disk::{CrashDisk, Disk, PowerSwitch};
-use model::{BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums};
+use model::{
+    BlockCopy, BlockId, ClusterId, FlowId, Incarnation, NodeId, Position, PutId, StoreId, Sums, Term,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -211,7 +213,14 @@ fn records_follow_each_other_and_who_is_elsewhere_gets_none() {
 
 /// Puts 1 and 2, of object-1 and object-2, were pending when this catalog was brought, each with one block planned on nodes 1 to 3.
 fn brought_with_two_pending_puts() -> Catalog {
+    brought_after(&[])
+}
+
+/// The puts begin in the first of these lives.
+fn brought_after(words: &[u64]) -> Catalog {
     let catalog = Catalog::over(Box::new(Memory::default()), CLUSTER).unwrap();
+    let mut words = words.iter();
+    words.next().into_iter().for_each(|word| _ = catalog.begin_term(*word, 0).unwrap());
     let (nodes, sums) = ([1, 2, 3].map(NodeId).to_vec(), Sums::default());
     for id in [1, 2] {
         put(&catalog, id);
@@ -220,6 +229,7 @@ fn brought_with_two_pending_puts() -> Catalog {
             PlannedBlock { block, index: 0, stored_bytes: 10, sums, last: true, nodes: nodes.clone(), flow };
         catalog.plan_block(PutId(id), &planned, 0, 100).unwrap();
     }
+    words.for_each(|word| _ = catalog.begin_term(*word, 0).unwrap());
     let (_, disk) = new_disk();
     let disk: Arc<dyn Disk> = Arc::new(disk);
     bring(&disk, catalog.position().unwrap(), &rows(&catalog), &[]).unwrap();
@@ -234,10 +244,38 @@ fn copies(id: u128, nodes: &[u32]) -> BTreeSet<BlockCopy> {
     nodes.iter().map(copy).collect()
 }
 
+/// A commit of it would be among what holders keep.
+#[test]
+fn a_whole_put_that_nobody_can_have_been_told_of_is_not_committed() {
+    let (waits, own) = (Term::drawn(8 << 32, true), Term::drawn(9 << 32, false));
+    let whole =
+        |words: &[u64], is_complete| settle_in(&brought_after(words), 1, &[1, 2, 3], &[1, 2, 3], is_complete);
+    assert_eq!(whole(&[waits, waits], true), Settled::Pending);
+    assert_eq!(whole(&[waits, waits], false), Settled::Committed, "holders may keep more");
+    assert_eq!(whole(&[waits, own, waits], true), Settled::Committed, "that life told at once");
+    assert_eq!(whole(&[own, waits], true), Settled::Committed);
+    assert_eq!(whole(&[], true), Settled::Committed, "of before the lives were marked");
+}
+
+#[test]
+fn a_gap_in_the_terms_is_no_word_that_all_waited() {
+    let catalog = Catalog::over(Box::new(Memory::default()), CLUSTER).unwrap();
+    let waits = Term::drawn(8 << 32, true);
+    for heard in [0, 0, 7] {
+        catalog.begin_term(waits, heard).unwrap();
+    }
+    let waited = |number| catalog.waited_since(number).unwrap();
+    assert_eq!([8, 9, 1, 2].map(waited), [true, false, false, false], "the terms 3 to 7 are unknown");
+}
+
 fn settle(catalog: &Catalog, id: u128, seen: &[u32], answered: &[u32]) -> Settled {
+    settle_in(catalog, id, seen, answered, false)
+}
+
+fn settle_in(catalog: &Catalog, id: u128, seen: &[u32], answered: &[u32], is_complete: bool) -> Settled {
     let answered = answered.iter().copied().map(NodeId).collect();
     let end = PutEnd { now_ms: 5, created_ms: 6, remembered_until_ms: 7 };
-    catalog.settle_put(PutId(id), &copies(id, seen), &answered, 500, end).unwrap()
+    catalog.settle_put(PutId(id), (&copies(id, seen), &answered), is_complete, 500, end).unwrap()
 }
 
 /// Of one all nodes have everything, of the other one lacks a block.

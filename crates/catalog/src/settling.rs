@@ -5,6 +5,7 @@
 use crate::Catalog;
 use crate::coded::{Coding, is_parity};
 use crate::error::Result;
+use crate::history::{term_of_version, waited_since};
 use crate::put::{commit, end_put};
 use crate::put_block::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS};
 use crate::renewal::PutEnd;
@@ -43,17 +44,24 @@ impl Catalog {
     }
 
     /// Settles one, as far as can be said by what nodes have: `seen` of those that `answered`.
+    ///
+    /// `is_complete`: this catalog has all that its holders keep. If every life since the put began told of changes only once holders had
+    /// them, the put was then not committed. Committing it now would bring back an object that was deleted meanwhile.
     pub fn settle_put(
         &self,
         put: PutId,
-        seen: &BTreeSet<BlockCopy>,
-        answered: &BTreeSet<NodeId>,
+        (seen, answered): (&BTreeSet<BlockCopy>, &BTreeSet<NodeId>),
+        is_complete: bool,
         lease_until_ms: u64,
         end: PutEnd,
     ) -> Result<Settled> {
         self.change(|txn| {
             let Some(pending) = txn.get::<PutRow>(&put)? else { return Ok(Settled::Pending) };
             if pending.lease_until_ms != crate::incoming::UNSETTLED_MS {
+                return Ok(Settled::Pending);
+            }
+            if is_complete && waited_since(txn, term_of_version(pending.version))? {
+                txn.put(&put, &PutRow { lease_until_ms, ..pending })?;
                 return Ok(Settled::Pending);
             }
             let planned = txn.all::<PutBlockRow>(&Key::to_bytes(&put))?;

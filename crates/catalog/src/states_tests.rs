@@ -329,7 +329,7 @@ fn flaws(w: &mut Watched) {
         w.act("note_flaws", |c| c.note_flaws(&[at(block, REPLICAS[1])], flaw, NOW)).unwrap();
         w.put("f");
     }
-    // One that was made while another could not be read is gone, or there again: it is one too many.
+    // A copy was made while another could not be read. Once it is lost or damaged, its block has enough copies without it.
     for flaw in [Flaw::Damaged, Flaw::Missing] {
         let block = w.put("e");
         let one_more =

@@ -90,16 +90,17 @@ pub fn judge(sight: &Sight, remembers: impl Fn(Stamp) -> bool) -> Verdict {
     }
 }
 
-/// What may take the place of a damaged catalog, and who keeps it: all up to the catalog's last change. Where changes are acknowledged,
-/// and nodes told of them, only once [`HOLDERS_NEEDED`] of the holders have them (`waits_for_holders`), what most of them keep does too,
-/// if so many answer that one of them has each such change: what comes after it nobody was told of. `remembers`: whether a change is one of
-/// this catalog's.
+/// Returns the node whose records may replace a damaged catalog, and how far they go. They must go up to the catalog's last change. If every
+/// life since the end of the records told of changes only once [`HOLDERS_NEEDED`] holders had them, the records of the most advanced holder
+/// suffice, provided that enough holders answer: the changes after them were told to nobody.
+///
+/// `remembers`: whether a change belongs to this catalog. `waited_since`: see `Catalog::waited_since`.
 pub fn stands_in(
     own: &Position,
     holders: &[NodeId],
     answers: &BTreeMap<NodeId, Answer>,
-    waits_for_holders: bool,
     remembers: impl Fn(Stamp) -> bool,
+    waited_since: impl Fn(u64) -> bool,
 ) -> Option<(NodeId, Position)> {
     let held = |node: &NodeId| Some((*node, answers.get(node)?.held?));
     if let Some(all) = answers.keys().filter_map(held).find(|(_, held)| held == own) {
@@ -107,9 +108,10 @@ pub fn stands_in(
     }
     let kept: Vec<(NodeId, Position)> =
         holders.iter().filter_map(held).filter(|(_, held)| remembers(held.stamp)).collect();
-    let are_enough = waits_for_holders && kept.len() + HOLDERS_NEEDED > holders.len();
+    let are_enough = holders.len() >= HOLDERS_NEEDED && kept.len() + HOLDERS_NEEDED > holders.len();
     let last = kept.into_iter().filter(|_| are_enough).max_by_key(|(_, held)| order(held.stamp))?;
-    answers.values().all(|answer| order(answer.heard) <= order(last.1.stamp)).then_some(last)
+    let nobody_was_told = answers.values().all(|answer| order(answer.heard) <= order(last.1.stamp));
+    (nobody_was_told && waited_since(last.1.stamp.term.number)).then_some(last)
 }
 
 /// Of two lives of one number neither is the later one; the word decides, so that all decide alike.
@@ -176,7 +178,7 @@ mod tests {
             let answers: BTreeMap<NodeId, Answer> = (1..).map(NodeId).zip(answers.iter().cloned()).collect();
             let holders = [1, 2, 3].map(NodeId);
             let remembers = |stamp: Stamp| stamp.term.number <= 3;
-            stands_in(&at(3, 50), &holders, &answers, waits, remembers).map(|(node, held)| (node.0, held))
+            stands_in(&at(3, 50), &holders, &answers, remembers, |_| waits).map(|(node, held)| (node.0, held))
         };
         assert_eq!(stands(&[holds(at(3, 50))], false), Some((1, at(3, 50))), "one keeps all");
         let behind = [holds(at(3, 48)), holds(at(3, 49))];

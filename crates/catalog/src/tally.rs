@@ -171,7 +171,7 @@ struct Standing {
     missing: u64,
     /// Members that cannot be had.
     lost: u64,
-    /// Bytes that nodes receive so that the missing members are made: k times theirs.
+    /// Bytes that nodes must receive to rebuild the missing members: k times their length.
     carried_bytes: u64,
 }
 
@@ -182,12 +182,12 @@ impl Stripe {
 
     /// One whose code is not known cannot be read.
     fn standing(&self, blocks: &HashMap<BlockId, Block>, present: &Present, codes: &Codebook) -> Standing {
-        // One whose row is missing, or damaged, is a member that cannot be had.
+        // A member without a sound row counts as lost.
         let of = |state: &MemberState<BlockId>| state.block().map(|id| blocks.get(id));
         let is_there =
             |state| of(state).is_none_or(|block| block.is_some_and(|block| block.copies(present) > 0));
         let is_there: Vec<bool> = self.members.iter().map(is_there).collect();
-        // One that stores nothing is all zero, wherever it is.
+        // An empty member is all zeros, so its content is known even if no node has it.
         let is_empty = |state| of(state).flatten().is_some_and(|block| block.stored_bytes == 0);
         let members = self.members.iter().zip(&is_there);
         let usable: Vec<bool> = members.map(|(state, is_there)| *is_there || is_empty(state)).collect();

@@ -18,7 +18,7 @@ pub enum Code {
     StuckWish,
     /// Blocks that cannot get more copies, or better placed ones, in the present cluster.
     StuckHealing,
-    /// Blocks whose copies take longer than a day to make under the limit on healing.
+    /// Under the limit on healing, re-creating the missing copies takes longer than a day.
     SlowHealing,
     /// Nothing is deleted, and the catalog may not be complete.
     SafeMode,
@@ -154,7 +154,7 @@ impl Health {
     }
 }
 
-/// What takes longer to become whole is at risk for longer than operators expect.
+/// Limit for healing: operators expect lost redundancy to be restored within a day.
 const A_DAY: Duration = Duration::from_secs(24 * 3_600);
 
 const UNCHECKED: &str = "the catalog's file is being checked since the coordinator's start ('stripeline tasks': catalog-check): nothing is known \

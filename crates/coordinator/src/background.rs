@@ -103,17 +103,14 @@ pub(crate) struct PutReaper {
     pub cluster: Arc<Cluster>,
     pub lease_ms: u64,
     pub wall_ms: fn() -> u64,
-    pub waits_for_holders: bool,
 }
 
 impl PutReaper {
     /// Puts of an earlier life, in a catalog that was brought from those that keep its records: what their nodes have says
-    /// whether they were committed. Where holders are waited for and enough of them have answered, they were not: a commit that
-    /// anybody was told of would be there. To take it for one all the same would bring back what was deleted since.
+    /// whether they were committed.
     async fn settle(&self) -> Result<()> {
         let unsettled = self.records.run(|catalog| catalog.unsettled_puts()).await?;
-        let is_all_kept =
-            self.waits_for_holders && self.records.run(|catalog| catalog.safe_mode()).await?.is_none();
+        let is_complete = self.records.run(|catalog| catalog.safe_mode()).await?.is_none();
         let view = self.cluster.view();
         let forgotten = self.records.run(|catalog| catalog.forgotten()).await?;
         let being: BTreeSet<NodeId> =
@@ -121,10 +118,6 @@ impl PutReaper {
         for (put, copies) in unsettled {
             let (mut seen, mut answered) = (BTreeSet::new(), BTreeSet::new());
             for node in copies.iter().map(|copy| copy.node).collect::<BTreeSet<_>>() {
-                if is_all_kept {
-                    answered.insert(node);
-                    continue;
-                }
                 let own: Vec<BlockCopy> = copies.iter().copied().filter(|copy| copy.node == node).collect();
                 // Who is gone for good is not waited for.
                 if being.contains(&node) || view.node(node).is_err() {
@@ -144,7 +137,7 @@ impl PutReaper {
             let remembered_until_ms = now_ms + self.lease_ms;
             let end = PutEnd { now_ms, created_ms, remembered_until_ms };
             let settle = move |catalog: &catalog::Catalog| {
-                catalog.settle_put(put, &seen, &answered, remembered_until_ms, end)
+                catalog.settle_put(put, (&seen, &answered), is_complete, remembered_until_ms, end)
             };
             match self.records.run(settle).await? {
                 Settled::Committed => {

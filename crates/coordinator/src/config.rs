@@ -56,12 +56,12 @@ pub const MAX_PARALLEL_REPAIRS: usize = 256;
 /// longer than a stage waits, and were taken for broken.
 pub const STREAMS_PER_NODE: usize = 48;
 
-/// Under a budget a node carries no more streams than get this rate each: one that gets less takes four seconds for the shortest slices
-/// that are usual, and its driver asks as often whether its sender still lives.
+/// A budget is divided among so many streams that each gets at least this rate. A slower stream takes over four seconds for a slice of
+/// 32 KiB, about the time after which its receiver reports missing input.
 pub const LEAST_STREAM_BYTES_PER_S: u64 = 8 << 10;
 
-/// So many streams are carried under any budget: a repair along a chain of nodes keeps each link busy for part of its time only, and
-/// what it leaves is lost unless other repairs take it. With two a recovery at 1 Mbit/s took 2.3 times what the links allow.
+/// Minimum number of streams per node under any budget. A repair along a chain uses each link only part of the time, so other repairs must
+/// fill the gaps: with two streams a recovery at 1 Mbit/s took 2.3 times as long as the links allow.
 pub const LEAST_STREAMS_PER_NODE: usize = 8;
 
 /// Bytes of blocks that a node holds in memory for schemes that forward whole ones: they take part in fewer repairs at once.

@@ -174,14 +174,14 @@ async fn serve(
     incoming: TcpIncoming,
     ends: Ends,
 ) -> Result<Serving, CoordinatorError> {
-    let (wall_ms, addr) = (config.wall_ms, config.listen);
+    let (wall_ms, addr, waits_for_holders) = (config.wall_ms, config.listen, config.waits_for_holders);
     let reserve = (Arc::clone(&config.disk), config.reserve_bytes);
     let opened = tokio::task::spawn_blocking(move || {
         let clock = Clock::of(&found.catalog, wall_ms)?;
         if let Err(error) = catalog::reserve(reserve.0.as_ref(), reserve.1) {
             tracing::warn!(%error, "no room could be kept for starts on a full disk");
         }
-        match begin_life(&found, clock.now_ms()) {
+        match begin_life(&found, waits_for_holders, clock.now_ms()) {
             Err(error @ catalog::CatalogError::NoRoom { .. }) => {
                 tracing::error!(%error, "the coordinator's disk is full: reads are served");
             }
@@ -219,9 +219,9 @@ async fn serve(
 }
 
 /// A new term, and what the start has found out.
-fn begin_life(found: &Found, now_ms: u64) -> catalog::Result<()> {
+fn begin_life(found: &Found, waits_for_holders: bool, now_ms: u64) -> catalog::Result<()> {
     let Found { catalog, heard, holes, doubt } = found;
-    catalog.begin_term(rand::random(), *heard)?;
+    catalog.begin_term(model::Term::drawn(rand::random(), waits_for_holders), *heard)?;
     for &(node, stamp) in holes {
         catalog.hear(node, stamp, now_ms)?;
     }
@@ -273,11 +273,7 @@ async fn build(
     group.spawn(background::notice_successors(records.clone(), Arc::clone(&cluster), ends.failed.clone()));
     let (disk, renewed) = (Arc::clone(&config.disk), ends.renewed.clone());
     begin(&group, &tasks, Checker::new(records.clone(), Arc::clone(&cluster), config.check_every_ms));
-    begin(
-        &group,
-        &tasks,
-        Renewer::new(records.clone(), Arc::clone(&cluster), disk, config.waits_for_holders, renewed),
-    );
+    begin(&group, &tasks, Renewer::new(records.clone(), Arc::clone(&cluster), disk, renewed));
 
     let membership = Arc::new(Membership {
         records: records.clone(),
@@ -408,13 +404,9 @@ impl Work {
         let Work { holders, garbage, looks, comparison, jobs, forgetting, gathering, operator } = self;
         begin(group, tasks, Keeper::new(holders));
         begin(group, tasks, Collector::new(garbage, Arc::clone(&looks)));
-        let Config { put_lease_ms: lease_ms, wall_ms, waits_for_holders, .. } = *config;
+        let Config { put_lease_ms: lease_ms, wall_ms, .. } = *config;
         let (records_too, cluster_too) = (records.clone(), Arc::clone(cluster));
-        begin(
-            group,
-            tasks,
-            PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms, waits_for_holders },
-        );
+        begin(group, tasks, PutReaper { records: records_too, cluster: cluster_too, lease_ms, wall_ms });
         begin(group, tasks, Sealer::new(gathering, config.open_for_ms));
         let aged = AgedArchivals::new(Arc::clone(&jobs), wall_ms, config.archive_look_ms);
         begin(group, tasks, aged);

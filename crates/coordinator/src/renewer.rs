@@ -32,7 +32,6 @@ pub(crate) struct Renewer {
     records: Records,
     cluster: Arc<Cluster>,
     disk: Arc<dyn Disk>,
-    waits_for_holders: bool,
     /// Tells the coordinator to begin anew over the renewed file: its memory still has what it read of the damaged one.
     renewed: mpsc::Sender<()>,
     is_told: bool,
@@ -43,10 +42,9 @@ impl Renewer {
         records: Records,
         cluster: Arc<Cluster>,
         disk: Arc<dyn Disk>,
-        waits_for_holders: bool,
         renewed: mpsc::Sender<()>,
     ) -> Renewer {
-        Renewer { records, cluster, disk, waits_for_holders, renewed, is_told: false }
+        Renewer { records, cluster, disk, renewed, is_told: false }
     }
 
     /// Asks all nodes what they keep and have heard. Nodes that do not answer are left out.
@@ -74,10 +72,11 @@ impl Renewer {
                 answer.heard, own.stamp
             )));
         }
-        let (asked, waits_for_holders) = (answers.clone(), self.waits_for_holders);
+        let asked = answers.clone();
         let stands = move |catalog: &Catalog| {
             let remembers = |stamp| catalog.remembers(stamp).unwrap_or(false);
-            Ok(stands_in(&own, &catalog.holders()?, &asked, waits_for_holders, remembers))
+            let waited = |number| catalog.waited_since(number).unwrap_or(false);
+            Ok(stands_in(&own, &catalog.holders()?, &asked, remembers, waited))
         };
         let Some((node, wanted)) = self.records.run(stands).await? else {
             return Ok(Some(waits(&own, &answers)));

@@ -179,7 +179,7 @@ impl Succession {
             return Ok((catalog, over_a_backup(at, answers)));
         }
         let (is_damaged, holders, asked) = (own.is_damaged, own.holders.clone(), answers.clone());
-        let (position, waits_for_holders) = (own.position, self.config.waits_for_holders);
+        let position = own.position;
         let sight = Sight {
             own: own.position,
             holders: if self.brought.get().is_some() { own.nodes.len() } else { own.holders.len() },
@@ -188,7 +188,8 @@ impl Succession {
         };
         blocking(move || {
             let known = |stamp: Stamp| catalog.remembers(stamp).unwrap_or(false);
-            let stands = || stands_in(&position, &holders, &asked, waits_for_holders, known);
+            let waited = |number| catalog.waited_since(number).unwrap_or(false);
+            let stands = || stands_in(&position, &holders, &asked, known, waited);
             let whole = is_damaged.then(stands).flatten().map(|(node, _)| node);
             let verdict = match (judge(&sight, known), whole) {
                 // Nothing is later, but what nodes keep is whole.
@@ -363,7 +364,7 @@ impl Succession {
         }
         let addr = self.addr_of(node, own);
         let mut parts = self.config.fleet.held(node, &addr).await?;
-        // Of a damaged catalog the last changes may be nobody's.
+        // The last changes of a damaged catalog may be on no node.
         let held = answers.get(&node).and_then(|answer| answer.held).filter(|_| own.is_damaged);
         let last =
             |(own, cluster): (Stamp, ClusterId)| (held.map_or(own, |held| held.stamp.min(own)), cluster);
@@ -405,7 +406,7 @@ fn opened(disk: &Arc<dyn disk::Disk>, checks: bool) -> Result<(Catalog, Own)> {
         Ok((catalog, own)) if checks && !own.is_damaged => {
             match catalog::first_damaged_page(disk.as_ref(), CHECKED_AT_ONCE_BYTES) {
                 Ok(None) => return Ok((catalog, own)),
-                // The check that follows each start tells.
+                // The check that runs after each start reports it.
                 Err(error) => {
                     tracing::warn!(%error, "the catalog's file cannot be checked before it serves");
                     return Ok((catalog, own));

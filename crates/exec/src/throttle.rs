@@ -77,7 +77,7 @@ impl Throttle {
         self.send_unless(traffic, bytes, || false);
     }
 
-    /// The same, but waits no longer once `is_over`: what it waited for is not charged then, so that flows that were ended delay no others.
+    /// Does the same as [`send`](Self::send), but stops waiting and cancels the charge once `is_over`, so that aborted flows delay no others.
     pub fn send_unless(&self, traffic: Traffic, bytes: usize, is_over: impl Fn() -> bool) {
         self.of(traffic).egress.charge(bytes, &is_over);
         self.all.egress.charge(bytes, &is_over);
@@ -159,7 +159,7 @@ impl Bucket {
         Some(Owed { start, takes, rate })
     }
 
-    /// What was charged last and will not pass is owed no more.
+    /// Cancels a charge whose bytes will not be sent.
     fn give_back(&self, owed: &Owed) {
         let mut free_at = lock(&self.free_at);
         if self.rate() == owed.rate {
@@ -182,7 +182,7 @@ impl Bucket {
     }
 }
 
-/// What was charged: when its turn comes, and how long it takes at that rate.
+/// A charge: its start, its duration and the rate it was made at.
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     start: Instant,

@@ -6,7 +6,7 @@ use gf::Fingerprint;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Blocks of an object at most: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
+/// Maximum number of blocks of an object: 4 TiB in blocks of 64 MiB. A catalog's row and a message hold the list.
 pub const MAX_OBJECT_BLOCKS: u64 = 65_536;
 
 /// Where a copy of a block is.
@@ -300,8 +300,8 @@ impl BlockFacts {
         }
     }
 
-    /// Whether its flawed copies stay noted, because it has fewer others than it is to have. Of a virtual member nothing is to be stored,
-    /// which does not make what is noted superfluous.
+    /// Whether its flawed copies must stay noted, because it has fewer other copies than it should. A virtual member needs no copies, but its
+    /// flawed copies are not surplus for that reason.
     pub fn needs_flawed(&self) -> bool {
         self.locations.len() < self.wanted().max(1)
     }

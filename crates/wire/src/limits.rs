@@ -6,7 +6,8 @@ pub const MAX_NAME_BYTES: usize = 1024;
 /// A control message larger than this is refused. A plan of a (256, k) stripe fits many times.
 pub const MAX_CONTROL_BYTES: usize = 32 << 20;
 
-/// What a fault says for people is cut after so many bytes: it is logged, and stands in answers. Those of this program have a few hundred.
+/// Maximum length of a fault's detail; longer ones are truncated, because details are logged and repeated in answers. This program's own have a
+/// few hundred bytes.
 pub const MAX_DETAIL_BYTES: usize = 2_048;
 
 /// A driver gives a sign of life this often at least.

@@ -14,7 +14,7 @@ use crate::rows::{
     PositionRow, PutBlockRow, PutRow, ReturnsRow, SafeModeRow, StripeRow, TaskRow, TermRow, ThrottleRow,
 };
 use crate::table::{Read, Row, Snapshot, typed};
-use disk::{Disk, PageDamage, PageVisitor};
+use disk::{Disk, DiskError, PageDamage, PageVisitor};
 use model::BlockFacts;
 use std::cell::Cell;
 use std::path::Path;
@@ -243,7 +243,7 @@ fn check_all(txn: &Snapshot<'_>, pace: &Pace<'_>, findings: &Findings<'_>) -> Re
 }
 
 /// Returns a description, for people, of the first damaged page of the catalog's file on this disk. Only reads the file; the catalog need not be
-/// open. A file of more than `most_bytes` is not looked at.
+/// open. Skips a file of more than `most_bytes`.
 ///
 /// # Errors
 /// [`CatalogError::Failed`].
@@ -251,8 +251,9 @@ pub fn first_damaged_page(disk: &dyn Disk, most_bytes: u64) -> Result<Option<Str
     let mut first = FirstDamage(None);
     match disk.len(Path::new(Redb::FILE)) {
         Ok(bytes) if bytes > most_bytes => return Ok(None),
-        // Whoever opens it tells.
-        Err(_) => return Ok(None),
+        // An empty folder has no page to check. Any other error says nothing about the pages.
+        Err(DiskError::NotFound { .. }) => return Ok(None),
+        Err(error) => return Err(CatalogError::Failed(error.to_string())),
         Ok(_) => {}
     }
     let walked = disk::walk_pages(disk, Path::new(Redb::FILE), &mut first);

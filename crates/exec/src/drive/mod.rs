@@ -195,7 +195,7 @@ struct Driver<'a, P> {
     waiting: BTreeSet<(u32, Peer, Peer)>,
     /// Of a flow of which something is expected.
     watch: Option<Watch>,
-    /// Whether what this process sends of such traffic is throttled.
+    /// Whether this process throttles what it sends of the flow's kind of traffic.
     is_limited: bool,
     result: proto::DriveResult,
 }
@@ -223,7 +223,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 }
                 _ = keep_alive.tick() => {
                     self.participants.keep_alive()?;
-                    // Whoever looks on hears that it goes on, however slowly.
+                    // Slow flows report progress too, so that the coordinator does not take this driver for lost.
                     self.tell();
                 }
                 _ = look.tick(), if self.watch.is_some() => match self.find_holdup().await {

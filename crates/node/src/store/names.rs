@@ -232,7 +232,7 @@ impl Names {
         let before = pair(disk, copy)?;
         let bytes = if before.data { disk.len(&data_path(copy))? } else { 0 };
         if before.is_whole() && !is_as_long_as_written(disk, copy, bytes) {
-            // What was counted of it is unknown.
+            // Its length when it was counted is unknown.
             self.totals.doubt(copy);
         }
         remove_if_there(disk, &data_path(copy))?;

@@ -36,7 +36,7 @@ impl From<proto::Fault> for Fault {
     }
 }
 
-/// The beginning of a detail that is too long to be told and logged.
+/// Truncates a detail that is too long to be logged.
 fn cut(mut detail: String) -> String {
     if detail.len() > limits::MAX_DETAIL_BYTES {
         let end = (0..=limits::MAX_DETAIL_BYTES).rev().find(|&at| detail.is_char_boundary(at)).unwrap_or(0);

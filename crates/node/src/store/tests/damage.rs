@@ -311,7 +311,7 @@ proptest! {
     }
 }
 
-/// What lies there is counted as it is, whenever a file was cut: before it is read, and before it is deleted unread.
+/// A truncated file is counted with its present length, whether it is read first or deleted unread.
 #[test]
 fn the_bytes_of_a_file_that_was_cut_are_not_counted_for_ever() {
     for is_read in [true, false] {
