@@ -3,7 +3,7 @@
 
 use super::{Driver, FromStage};
 use crate::control::Heard;
-use flow::StageKey;
+use flow::{Flow, FlowPlan};
 use model::{Cause, Fault, Peer};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -17,42 +17,37 @@ const BLAME_WINDOW: Duration = Duration::from_millis(150);
 const STALL_WINDOW: Duration = Duration::from_millis(1_000);
 
 impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
-    /// Somebody waits for input. The others along the path will say so too; who does not is to blame, unless he answers that he waits
-    /// for his own throttle.
+    /// Finds out why input stays away, when a stage reports that. Other stages along the path report it too, and all are asked what they are
+    /// doing now, because a report may be old by then. To blame is a sender that neither waits for input itself nor for its own throttle, or
+    /// that does not answer.
     pub(super) async fn stalled(&mut self, fault: Fault) -> Result<(), Fault> {
         self.waits(&fault);
         let deadline = tokio::time::Instant::now() + STALL_WINDOW;
         let before = self.grants.lowest();
         self.participants.look()?;
-        let mut throttled: BTreeSet<StageKey> = BTreeSet::new();
+        let mut now = Activities::default();
         while let Ok(Some(report)) = tokio::time::timeout_at(deadline, self.participants.hear()).await {
             match report.heard {
                 Heard::Message(FromStage::Waiting(other)) => self.waits(&Fault::from(other)),
-                Heard::Message(FromStage::Doing(doing)) => throttled.extend(throttled_of(&doing)),
+                Heard::Message(FromStage::Doing(doing)) => now.add(self.plan, &doing),
                 _ => Box::pin(self.hear(report)).await?,
             }
         }
         if self.grants.lowest() != before {
             return Ok(());
         }
-        let excused = self.senders(&throttled);
-        // Lane by lane: who waits in one may be what another waits for.
-        let waits: BTreeSet<(u32, Peer)> = self.waiting.iter().map(|&(lane, _, to)| (lane, to)).collect();
+        // Per lane, because a stage that waits in one lane may be what another lane waits for.
+        let reported: BTreeSet<(u32, Peer)> = self.waiting.iter().map(|&(lane, _, to)| (lane, to)).collect();
+        self.waiting.retain(|&(lane, from, to)| now.still_waits((lane, to)) && !now.excuses((lane, from)));
         let is_guilty = |&&(lane, from, _): &&(u32, Peer, Peer)| {
-            !waits.contains(&(lane, from)) && !excused.contains(&(lane, from))
+            now.has_answered((lane, from)) || !reported.contains(&(lane, from))
         };
         let guilty = self.waiting.iter().find(is_guilty).copied();
         match guilty {
-            // It is the end that waits for input whose word this is.
+            // The receiver's word is that input stays away.
             Some((_, from, to)) => Err(Fault { reporter: to, ..fault }.suspecting(from, to)),
             None => Ok(()),
         }
-    }
-
-    /// The lanes and nodes of these stages.
-    fn senders(&self, stages: &BTreeSet<StageKey>) -> BTreeSet<(u32, Peer)> {
-        let at = self.plan.flow.stages().filter(|(key, _)| stages.contains(key));
-        at.map(|((lane, _), stage)| (lane, self.plan.peer(stage.site))).collect()
     }
 
     fn waits(&mut self, fault: &Fault) {
@@ -88,9 +83,43 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     }
 }
 
-/// Stages that were seen waiting for their node's throttle. What they send between two pieces takes no time to speak of.
-fn throttled_of(doing: &proto::Doing) -> impl Iterator<Item = StageKey> + '_ {
-    doing.stages.iter().filter(|stage| stage.throttled > 0).map(|stage| (stage.lane, stage.stage))
+/// What the stages of each lane and node are doing, as they just answered.
+#[derive(Default)]
+struct Activities {
+    answered: BTreeSet<(u32, Peer)>,
+    receiving: BTreeSet<(u32, Peer)>,
+    throttled: BTreeSet<(u32, Peer)>,
+}
+
+impl Activities {
+    fn add(&mut self, plan: &FlowPlan<Flow>, doing: &proto::Doing) {
+        for seen in &doing.stages {
+            let mut stages = plan.flow.stages();
+            let Some((_, stage)) = stages.find(|(key, _)| *key == (seen.lane, seen.stage)) else { continue };
+            let at = (seen.lane, plan.peer(stage.site));
+            self.answered.insert(at);
+            if seen.receiving.iter().any(|edge| edge.looks > 0) {
+                self.receiving.insert(at);
+            }
+            if seen.throttled > 0 {
+                self.throttled.insert(at);
+            }
+        }
+    }
+
+    fn has_answered(&self, at: (u32, Peer)) -> bool {
+        self.answered.contains(&at)
+    }
+
+    /// Whether a report that this stage waits for input may still be true.
+    fn still_waits(&self, at: (u32, Peer)) -> bool {
+        !self.has_answered(at) || self.receiving.contains(&at)
+    }
+
+    /// Whether this stage has a reason to send nothing now.
+    fn excuses(&self, at: (u32, Peer)) -> bool {
+        self.receiving.contains(&at) || self.throttled.contains(&at)
+    }
 }
 
 /// The fault that is nearest to the root. There is at least one.
