@@ -2,7 +2,7 @@
 
 use crate::amount::Rate;
 use crate::context::Context;
-use crate::output::{fields, hex, table};
+use crate::output::{ClosedStdout, fields, hex, table};
 use crate::progress::count_bar;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
@@ -132,18 +132,25 @@ struct Scrubbed {
     unread: u64,
     /// Copies that are not there.
     missing: u64,
+    /// Nodes that were not read to their end, each with the reason.
+    broken_off: Vec<String>,
 }
 
-/// Reads everything on one node or on all living ones; fails if anything is unsound, or not there, or was not read.
+/// Reads everything on one node or on all living ones; fails if anything is unsound, or not there, or was not read. A node that fails
+/// keeps nobody from reading the others.
 pub fn scrub(context: &Context, node: Option<u32>) -> Result<()> {
-    let Scrubbed { blocks, problems, unread, missing } = context.with_client(async |client| {
+    let Scrubbed { blocks, problems, unread, missing, broken_off } = context.with_client(async |client| {
         let mut totals = Scrubbed::default();
         for node in nodes_to_scrub(&client, node).await? {
-            let of_node = scrub_node(context, &client, &node).await?;
-            totals.blocks += of_node.blocks;
-            totals.problems += of_node.problems;
-            totals.unread += of_node.unread;
-            totals.missing += missing_on(context, &client, &node, of_node.blocks).await?;
+            match scrub_node(context, &client, &node, &mut totals).await {
+                Err(error) if error.is::<ClosedStdout>() => return Err(error),
+                Err(error) => {
+                    let why = format!("{error:#}");
+                    context.out.event(&json!({"node": node.node, "broken_off": why}))?;
+                    totals.broken_off.push(format!("node-{}: {why}", node.node));
+                }
+                Ok(()) => {}
+            }
         }
         Ok(totals)
     })?;
@@ -156,6 +163,9 @@ pub fn scrub(context: &Context, node: Option<u32>) -> Result<()> {
         }
         _ => format!("{problems} of {blocks} blocks are unsound, {missing} more are missing; {restored}"),
     };
+    if !broken_off.is_empty() {
+        bail!("{}; nothing is known of what else is there; {found}", broken_off.join("; "));
+    }
     match unread {
         0 if problems + missing == 0 => context.out.say(found),
         0 => bail!(found),
@@ -185,21 +195,28 @@ async fn nodes_to_scrub(client: &Client, node: Option<u32>) -> Result<Vec<NodeIn
     }
 }
 
-async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Result<Scrubbed> {
+async fn scrub_node(
+    context: &Context,
+    client: &Client,
+    node: &NodeInfo,
+    totals: &mut Scrubbed,
+) -> Result<()> {
     let bar = count_bar(context.out, &format!("scrub node-{}", node.node));
     let mut events = client.scrub(node).await?;
-    let mut problems = 0;
     while let Some(event) = events.next().await? {
         if event.complete {
             bar.finish_and_clear();
             let ScrubEvent { done: blocks, unread, problem: why, .. } = event;
+            totals.blocks += blocks;
+            totals.unread += unread;
             if unread > 0 {
                 context.out.event(&json!({"done": blocks, "total": blocks + unread, "node": node.node,
                     "unread": unread, "why": why}))?;
                 let what = format!("{unread} blocks or folders could not be read, the first because: {why}");
                 context.out.say(format!("node-{}: {what}", node.node))?;
             }
-            return Ok(Scrubbed { blocks, problems, unread, missing: 0 });
+            totals.missing += missing_on(context, client, node, blocks).await?;
+            return Ok(());
         }
         bar.set_length(event.total);
         bar.set_position(event.done);
@@ -207,11 +224,11 @@ async fn scrub_node(context: &Context, client: &Client, node: &NodeInfo) -> Resu
         context.out.event(&fields!(event => done total, node => node;
             "block": hex(&event.block), "problem": problem))?;
         if !event.problem.is_empty() {
-            problems += 1;
+            totals.problems += 1;
             bar.suspend(|| {
                 context.out.say(format!("node-{}: block {}: {}", node.node, hex(&event.block), event.problem))
             })?;
         }
     }
-    bail!("node-{} did not say that it has read all of its blocks; nothing is known of the others", node.node)
+    bail!("it did not say that it has read all of its blocks")
 }

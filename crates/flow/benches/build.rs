@@ -65,6 +65,7 @@ fn rate(code: &Code, scheme: Scheme, repairs: &[Repair]) -> f64 {
             wanted: RepairRequest::whole_blocks(code, &[repair.lost]),
             helpers: &repair.helpers,
             absent: &[],
+            empty: &[],
             requestor: repair.requestor,
             sink: Sink::Write,
         };

@@ -31,6 +31,7 @@ fn main() -> Result<(), FlowError> {
                 geometry: Geometry { block_bytes: BLOCK_BYTES, alpha: code.alpha() as u16, slice_bytes },
                 data: &data,
                 absent: &[],
+                empty: &[],
                 archiver: Site(99),
                 targets: &targets,
             };

@@ -27,6 +27,7 @@ fn main() -> Result<(), FlowError> {
             wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(99),
             sink: Sink::Write,
         };

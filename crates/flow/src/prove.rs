@@ -42,23 +42,39 @@ impl Deref for Proved {
 /// [`FlowError::WrongOutput`] or [`FlowError::IdleRow`] naming the place, [`FlowError::NotAllZero`] if
 /// `absent` includes a block to which present data contributes, or what [`validate`] finds.
 pub fn prove(flow: Flow, code: &Code, absent: &[Member]) -> Result<Proved, FlowError> {
+    prove_with(flow, code, absent, &[])
+}
+
+/// Proves a flow given that the `empty` blocks are all zero too, for whatever reason.
+///
+/// # Errors
+/// As [`prove`].
+pub(crate) fn prove_with(
+    flow: Flow,
+    code: &Code,
+    absent: &[Member],
+    empty: &[Member],
+) -> Result<Proved, FlowError> {
     validate(&flow, code)?;
-    let present = Present::new(code, absent)?;
+    let present = Present::new(code, absent, empty)?;
     for (index, lane) in flow.lanes.iter().enumerate() {
         prove_lane(&flow, lane, index, &present)?;
     }
     Ok(Proved(flow))
 }
 
-/// The code's generator with the columns of absent data struck out.
+/// The code's generator with the columns of absent data struck out, modulo what is known to be zero.
 pub(crate) struct Present<'a> {
     code: &'a Code,
     struck: Vec<bool>,
+    /// Rows that are zero, each with its first column that is not, where it has 1.
+    zero: Vec<(usize, Vec<u16>)>,
 }
 
 impl<'a> Present<'a> {
-    pub(crate) fn new(code: &'a Code, absent: &[Member]) -> Result<Self, FlowError> {
-        let mut present = Present { code, struck: vec![false; code.generator().cols()] };
+    pub(crate) fn new(code: &'a Code, absent: &[Member], empty: &[Member]) -> Result<Self, FlowError> {
+        let struck = vec![false; code.generator().cols()];
+        let mut present = Present { code, struck, zero: Vec::new() };
         let symbols = |member: Member| (0..code.alpha() as u16).map(move |index| Symbol { member, index });
         for symbol in absent.iter().copied().flat_map(symbols) {
             let row = present.checked_row(symbol)?;
@@ -74,7 +90,20 @@ impl<'a> Present<'a> {
                 return Err(FlowError::NotAllZero { member: symbol.member });
             }
         }
+        for symbol in empty.iter().copied().flat_map(symbols) {
+            let row = present.checked_row(symbol)?.into_owned();
+            present.is_zero(row);
+        }
         Ok(present)
+    }
+
+    /// Learns that what a row stands for is zero.
+    fn is_zero(&mut self, mut row: Vec<u16>) {
+        let field = self.code.field();
+        let Some(pivot) = row.iter().position(|&c| c != 0) else { return };
+        let Some(scale) = field.inv(row[pivot]) else { return };
+        row.iter_mut().for_each(|c| *c = field.mul(*c, scale));
+        self.zero.push((pivot, row));
     }
 
     fn checked_row(&self, symbol: Symbol) -> Result<Cow<'a, [u16]>, FlowError> {
@@ -87,10 +116,17 @@ impl<'a> Present<'a> {
     /// Coefficients of an existing symbol over the data that is present.
     pub(crate) fn row(&self, symbol: Symbol) -> Cow<'a, [u16]> {
         let row = self.code.symbol_row(symbol.member.0, symbol.index);
-        if !self.struck.contains(&true) {
+        if !self.struck.contains(&true) && self.zero.is_empty() {
             return Cow::Borrowed(row);
         }
-        row.iter().zip(&self.struck).map(|(&c, &struck)| if struck { 0 } else { c }).collect()
+        let mut row: Vec<u16> =
+            row.iter().zip(&self.struck).map(|(&c, &struck)| if struck { 0 } else { c }).collect();
+        // Each was reduced by those before it, so one pass leaves nothing of any pivot.
+        for (pivot, zero) in &self.zero {
+            let factor = row[*pivot];
+            self.code.field().add_multiple(&mut row, factor, zero);
+        }
+        Cow::Owned(row)
     }
 
     fn block(&self, member: Member) -> impl Iterator<Item = Symbol> + use<> {

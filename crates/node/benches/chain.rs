@@ -127,6 +127,7 @@ fn plan(nodes: &[Node], ids: &[BlockId], slice_bytes: u32, verify: bool) -> Flow
         wanted: vec![Symbol { member: Member(0), index: 0 }],
         helpers: &helpers,
         absent: &[],
+        empty: &[],
         requestor: Site(0),
         sink: flow::Sink::Read,
     };

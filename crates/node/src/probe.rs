@@ -168,7 +168,8 @@ impl Worker for Prober {
                 }
             };
         });
-        let (least, rest) = match (self.fails, self.round) {
+        let fails = self.fails || self.flows.suspects.due_folder().is_some();
+        let (least, rest) = match (fails, self.round) {
             (true, _) => (HASTE, HASTY_REST),
             (false, 0) => (HASTE, REST),
             (false, _) => (PAUSE, REST),

@@ -233,7 +233,14 @@ impl Suspects {
         let mut state = self.lock();
         state.unread.retain(|copy| folder_of(*copy) != folder);
         if failing.is_empty() {
-            state.folders.remove(&folder);
+            // What was wrong with one folder is often what was wrong with all, and is over for all.
+            let was_unread = state.folders.remove(&folder).is_some_and(|folder| folder.has_failed());
+            if was_unread {
+                state
+                    .folders
+                    .values_mut()
+                    .for_each(|other| other.again.at_ms = other.again.at_ms.min(now_ms));
+            }
             return;
         }
         state.why = why.unwrap_or_default();
@@ -316,6 +323,11 @@ impl State {
 impl Folder {
     fn is_unread(&self) -> bool {
         self.is_whole || self.failures >= FOLDER_FAILURES
+    }
+
+    /// Whether it was looked at before, in vain.
+    fn has_failed(&self) -> bool {
+        self.again.pause_ms >= FOLDER_AGAIN_MS
     }
 }
 
@@ -498,6 +510,16 @@ mod tests {
             suspects.folder_looked_at(folder, &[], None);
         }
         assert_eq!(suspects.unread(), Unread::default());
+    }
+
+    #[test]
+    fn a_folder_that_can_be_read_again_makes_the_others_due() {
+        let suspects = Suspects::default();
+        (0..5).for_each(|_| (0..4).for_each(|folder| suspects.folder_failed(folder, "no permission")));
+        assert_eq!(suspects.due_folder(), None, "each has its pause");
+        suspects.folder_looked_at(2, &[], None);
+        let due: Vec<Option<bool>> = (0..4).map(|folder| suspects.is_due(folder)).collect();
+        assert_eq!(due, [Some(true), Some(true), None, Some(true)]);
     }
 
     #[test]

@@ -144,6 +144,7 @@ fn request_of<'a>(code: &'a Code, lost: Member, helpers: &'a [Helper], requestor
         wanted: RepairRequest::whole_blocks(code, &[lost]),
         helpers,
         absent: &[],
+        empty: &[],
         requestor,
         sink: Sink::Write,
     }

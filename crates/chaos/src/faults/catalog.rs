@@ -117,7 +117,8 @@ fn hurt_alone(
     } else {
         end(world, 0)?;
     }
-    if coordinator.log().get(log_bytes..).is_some_and(|said| said.contains(BEHIND)) {
+    let is_behind = coordinator.log().get(log_bytes..).is_some_and(|said| said.contains(BEHIND));
+    if is_behind || !is_kept(world, file)? {
         world.start(coordinator, false)?;
         return Ok(NOT_KEPT);
     }
@@ -147,6 +148,14 @@ fn is_quiet(world: &World) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Whether some node wrote what it keeps of the catalog after the catalog's file was written last. A coordinator that is killed between the
+/// two has acknowledged a change that its own disk alone has.
+fn is_kept(world: &World, file: &Path) -> Result<bool> {
+    let written = |path: &Path| fs::metadata(path).and_then(|of_file| of_file.modified()).ok();
+    let kept = world.kept_records()?;
+    Ok(kept.iter().filter_map(|(path, _)| written(path)).max() >= written(file))
 }
 
 /// Damages the file in place. False if there was nothing to damage.

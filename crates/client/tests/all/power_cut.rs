@@ -469,7 +469,8 @@ fn seed() -> u64 {
 fn nothing_acknowledged_is_lost_and_nothing_is_half_there() {
     let calls = calls_of_all_steps();
     assert!(calls > 400, "{calls}");
-    let trials = (0..calls).map(|call| Trial::new(When::Calls(call)));
+    // At every second call: STRIPELINE_SEED decides whether at the odd ones.
+    let trials = (seed() % 2..calls).step_by(2).map(|call| Trial::new(When::Calls(call)));
     assert_eq!(try_all(trials.collect(), |_, _| {}), [""; 0]);
 }
 

@@ -31,6 +31,8 @@ pub struct EncodeRequest<'a> {
     pub data: &'a [Helper],
     /// Data blocks that a short last stripe lacks.
     pub absent: &'a [Member],
+    /// Further blocks that are all zero, as in [`RepairRequest::empty`](super::RepairRequest::empty).
+    pub empty: &'a [Member],
     /// Who computes in a star; other schemes have no such site. It reads its own data blocks and writes its own
     /// parities without any transfer.
     pub archiver: Site,
@@ -59,6 +61,7 @@ impl<'a> EncodeRequest<'a> {
             wanted: RepairRequest::whole_blocks(self.code, &members),
             helpers: self.data,
             absent: self.absent,
+            empty: self.empty,
             requestor: first.unwrap_or(self.archiver),
             sink: Sink::Write,
         }

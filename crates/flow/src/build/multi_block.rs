@@ -34,6 +34,8 @@ pub struct MultiBlockRequest<'a> {
     pub helpers: &'a [Helper],
     /// Blocks that are all zero.
     pub absent: &'a [Member],
+    /// Further blocks that are all zero, as in [`RepairRequest::empty`](super::RepairRequest::empty).
+    pub empty: &'a [Member],
 }
 
 impl<'a> MultiBlockRequest<'a> {
@@ -51,6 +53,7 @@ impl<'a> MultiBlockRequest<'a> {
             wanted: RepairRequest::whole_blocks(self.code, &members),
             helpers: self.helpers,
             absent: self.absent,
+            empty: self.empty,
             requestor,
             sink: Sink::Write,
         })
@@ -78,6 +81,7 @@ pub fn build(scheme: Scheme, request: &MultiBlockRequest<'_>) -> Result<Proved, 
                 geometry: request.geometry,
                 data: request.helpers,
                 absent: request.absent,
+                empty: request.empty,
                 archiver,
                 targets: request.targets,
             })

@@ -7,7 +7,7 @@ use codes::{Code, CodeError, Equation, SymbolId};
 use super::columns::Column;
 use crate::error::FlowError;
 use crate::graph::{Flow, Geometry, Input, Lane, Member, Output, Site, Symbol};
-use crate::prove::{Present, Proved, prove};
+use crate::prove::{Present, Proved, prove_with};
 
 /// A surviving block that may be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +46,9 @@ pub struct RepairRequest<'a> {
     pub helpers: &'a [Helper],
     /// Blocks of a short stripe that are known to be all zero: free to use, stored nowhere.
     pub absent: &'a [Member],
+    /// Lost blocks that are known to be all zero although present data may contribute to them: nothing was stored of them. They help as
+    /// any other block does, and cost nothing.
+    pub empty: &'a [Member],
     /// Who gets the result.
     pub requestor: Site,
     /// What becomes of it.
@@ -67,21 +70,26 @@ impl RepairRequest<'_> {
         members.iter().flat_map(block).collect()
     }
 
-    /// Returns the blocks that are all zero: absent blocks, and blocks that store nothing if that follows from zero data. In a code with parities
-    /// of parities, a block may be zero although present data contribute to it; such a block is read like any other. If the wanted blocks are
-    /// zero too, all empty blocks are read, because a repair must read something.
-    pub(super) fn zero_members(&self) -> Vec<Member> {
-        let empty = self.helpers.iter().filter(|helper| helper.stored_bytes == 0);
-        let mut empty: BTreeSet<Member> = empty.map(|helper| helper.member).collect();
-        loop {
-            let zero: BTreeSet<Member> = self.absent.iter().copied().chain(empty.iter().copied()).collect();
-            let zero: Vec<Member> = zero.into_iter().collect();
-            match Present::new(self.code, &zero) {
-                Err(FlowError::NotAllZero { member }) if empty.remove(&member) => {}
-                Ok(present) if !empty.is_empty() && self.want_zero(&present) => empty.clear(),
-                _ => return zero,
-            }
+    /// Returns the blocks that are all zero besides the absent ones: those that store nothing. If the wanted symbols would be zero by them
+    /// alone, living ones are read like any other, because a repair must read something.
+    fn empty_members(&self) -> Vec<Member> {
+        let living =
+            self.helpers.iter().filter(|helper| helper.stored_bytes == 0).map(|helper| helper.member);
+        let all: BTreeSet<Member> = living.chain(self.empty.iter().copied()).collect();
+        let all: Vec<Member> = all.into_iter().filter(|member| !self.absent.contains(member)).collect();
+        let say_all = |empty: &[Member]| {
+            Present::new(self.code, self.absent, empty).is_ok_and(|present| self.want_zero(&present))
+        };
+        match all.is_empty() || !say_all(&all) {
+            true => all,
+            false if say_all(self.empty) => Vec::new(),
+            false => self.empty.to_vec(),
         }
+    }
+
+    /// Returns all blocks that are known to be zero.
+    pub(super) fn zero_members(&self) -> Vec<Member> {
+        self.absent.iter().copied().chain(self.empty_members()).collect()
     }
 
     /// Whether all wanted symbols are known to be zero.
@@ -107,7 +115,7 @@ impl RepairRequest<'_> {
         solve: impl Fn(&[SymbolId], &[usize], &[usize], &[u32]) -> Result<Equation, CodeError>,
     ) -> Result<Vec<Share>, FlowError> {
         let zero = self.zero_members();
-        Present::new(self.code, &zero)?;
+        Present::new(self.code, self.absent, &[])?;
         self.check_wanted(&zero)?;
         let mut helpers: Vec<&Helper> = Vec::new();
         for helper in self.helpers {
@@ -208,13 +216,13 @@ impl RepairRequest<'_> {
     /// The finished flow of one lane, if it computes what is wanted.
     pub(super) fn prove(&self, lane: Lane) -> Result<Proved, FlowError> {
         let flow = Flow::of_one(self.code.field(), self.geometry, lane);
-        prove(flow, self.code, &self.zero_members())
+        prove_with(flow, self.code, self.absent, &self.empty_members())
     }
 
     /// The finished flow of several lanes, which carry slices in proportion to `shares`.
     pub(super) fn prove_lanes(&self, lanes: Vec<Lane>, shares: Vec<u32>) -> Result<Proved, FlowError> {
         let flow = Flow { field: self.code.field(), geometry: self.geometry, lanes, shares };
-        prove(flow, self.code, &self.zero_members())
+        prove_with(flow, self.code, self.absent, &self.empty_members())
     }
 }
 

@@ -5,8 +5,8 @@
 use crate::plans::{Stripe, code, geometry, helpers, plans, request};
 use codes::Code;
 use flow::{
-    EncodeRequest, FlowError, Helper, Member, MultiBlockRequest, Scheme, Sink, Site, build, copy, encode,
-    interpret, multi_block, predict,
+    EncodeRequest, FlowError, Helper, Member, MultiBlockRequest, RepairRequest, Scheme, Sink, Site, build,
+    copy, encode, interpret, multi_block, predict,
 };
 
 #[test]
@@ -72,6 +72,7 @@ fn every_pattern_of_losses_is_repaired() {
                     targets: &targets,
                     helpers: &alive,
                     absent: &[],
+                    empty: &[],
                 };
                 stripe.check(&multi_block::build(scheme, &request).unwrap());
             }
@@ -105,8 +106,15 @@ fn a_stripe_of_512_blocks_can_be_planned() {
     let (data, absent) = (helpers(0..500, 100_000), []);
     let targets: Vec<(Member, Site)> = (500..512).map(|m| (Member(m), Site(u32::from(m)))).collect();
     let archiver = Site(1000);
-    let request =
-        EncodeRequest { code: &code, geometry: g, data: &data, absent: &absent, archiver, targets: &targets };
+    let request = EncodeRequest {
+        code: &code,
+        geometry: g,
+        data: &data,
+        absent: &absent,
+        empty: &[],
+        archiver,
+        targets: &targets,
+    };
     encode::star(&request).unwrap();
 }
 
@@ -139,6 +147,7 @@ fn short_stripes_need_only_what_they_store() {
         geometry: g,
         data,
         absent: &absent,
+        empty: &[],
         archiver: Site(7),
         targets: &targets,
     };
@@ -168,6 +177,29 @@ fn members_that_store_nothing_are_read_where_zeros_elsewhere_do_not_explain_it()
     }
 }
 
+/// What nothing was stored of is zero, wherever its copy has gone: it helps like a block that is there.
+#[test]
+fn lost_members_that_store_nothing_help_like_others() {
+    let code = code("xcode-5");
+    let g = geometry(&code, 300, 64);
+    let mut lengths = vec![0; code.virtuals()];
+    (lengths[0], lengths[1]) = (60, 30);
+    let stripe = Stripe::new(&code, g, &lengths);
+    let stored: Vec<Member> = (code.virtuals()..code.n()).map(|m| Member(m as u16)).collect();
+    let (empty, full): (Vec<Member>, Vec<Member>) = stored.into_iter().partition(|m| stripe.stored(*m) == 0);
+    let (mut with, mut without) = (0, 0);
+    for lost in full.iter().flat_map(|a| full.iter().map(move |b| [*a, *b])).filter(|[a, b]| a < b) {
+        let mut alive = helpers(full.iter().filter(|m| !lost.contains(m)).map(|m| m.0), 0);
+        alive.iter_mut().for_each(|helper| helper.stored_bytes = stripe.stored(helper.member));
+        let request = request(&code, g, &[0, 1], &alive, &[], Sink::Write);
+        without += u32::from(build(Scheme::Conventional, &request).is_ok());
+        let flow = build(Scheme::Conventional, &RepairRequest { empty: &empty, ..request }).unwrap();
+        stripe.check(&flow);
+        with += 1;
+    }
+    assert!(!empty.is_empty() && with > without, "{empty:?}: {with} and {without}");
+}
+
 /// A local parity of absent blocks is zero: it is made without sending a byte, beside one that is not.
 #[test]
 fn a_parity_of_nothing_costs_nothing() {
@@ -182,6 +214,7 @@ fn a_parity_of_nothing_costs_nothing() {
         geometry: g,
         data: &data,
         absent: &[Member(1)],
+        empty: &[],
         archiver: Site(7),
         targets: &targets,
     };

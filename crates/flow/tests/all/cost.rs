@@ -118,6 +118,7 @@ fn several_blocks_go_to_as_many_requestors() {
                 targets: &targets,
                 helpers: &helpers,
                 absent: &[],
+                empty: &[],
             };
             predict(&multi_block::build(scheme, &request).unwrap(), |_| block, None)
         };
@@ -147,8 +148,14 @@ fn several_blocks_go_to_as_many_requestors() {
     }
     let geometry = geometry(&code, block, 32 << 10);
     let helpers = helpers(2..14, block);
-    let request =
-        |targets| MultiBlockRequest { code: &code, geometry, targets, helpers: &helpers, absent: &[] };
+    let request = |targets| MultiBlockRequest {
+        code: &code,
+        geometry,
+        targets,
+        helpers: &helpers,
+        absent: &[],
+        empty: &[],
+    };
     let targets = [(Member(0), Site(90)), (Member(1), Site(91))];
     let refused = multi_block::build(Scheme::Ppr, &request(&targets));
     assert_eq!(refused, Err(FlowError::OneRequestor { scheme: Scheme::Ppr }));

@@ -52,6 +52,7 @@ fn parities_of_random_stripes_are_those_of_the_code() {
                 geometry: g,
                 data: &data,
                 absent: &[],
+                empty: &[],
                 archiver,
                 targets: &targets,
             };
@@ -83,6 +84,7 @@ fn encoding(scheme: EncodeScheme, code: &Code, slice_bytes: u32) -> (Proved, Cos
         geometry: geometry(code, BLOCK, slice_bytes),
         data: &data,
         absent: &[],
+        empty: &[],
         archiver: Site(99),
         targets: &targets,
     };
@@ -186,7 +188,7 @@ fn senseless_encodings_are_refused() {
             let archiver = Site(9);
             encode::build(
                 scheme,
-                &EncodeRequest { code: &code, geometry: g, data, absent, archiver, targets },
+                &EncodeRequest { code: &code, geometry: g, data, absent, empty: &[], archiver, targets },
             )
             .unwrap_err()
         };

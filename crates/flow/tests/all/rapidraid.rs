@@ -33,6 +33,7 @@ fn pipeline(code: &Code, slice_bytes: u32) -> (Proved, Cost) {
         geometry: geometry(code, BLOCK, slice_bytes),
         data: &data,
         absent: &[],
+        empty: &[],
         archiver: Site(99),
         targets: &targets(code, |_| true),
     };
@@ -80,6 +81,7 @@ fn codewords_of_random_stripes_are_those_of_the_code() {
                 geometry: g,
                 data: &data,
                 absent: &[],
+                empty: &[],
                 archiver: Site(99),
                 targets: &targets,
             };
@@ -140,6 +142,7 @@ fn what_has_no_pipeline_or_lacks_a_block_is_refused() {
         geometry: g,
         data: &data,
         absent: &[],
+        empty: &[],
         archiver: Site(9),
         targets: &targets,
     };

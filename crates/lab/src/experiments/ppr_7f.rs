@@ -79,6 +79,7 @@ fn flow(scheme: Scheme, case: &Case) -> Result<Proved> {
         wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
         helpers: &helpers,
         absent: &[],
+        empty: &[],
         requestor: Site(0),
         sink: Sink::Write,
     };

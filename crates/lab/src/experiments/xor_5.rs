@@ -156,6 +156,7 @@ fn arithmetic(case: &Case, scheme: Scheme) -> Result<Matrix> {
         wanted: RepairRequest::whole_blocks(code, &[Member(0)]),
         helpers: &helpers,
         absent: &[],
+        empty: &[],
         requestor: Site(0),
         sink: Sink::Write,
     };

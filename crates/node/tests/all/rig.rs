@@ -99,6 +99,7 @@ impl Rig {
             targets: &targets,
             helpers: &helpers,
             absent: &[],
+            empty: &[],
         };
         let flow = flow::multi_block::build(scheme, &request).unwrap();
         let slices = (0, flow.geometry.slices());
@@ -119,6 +120,7 @@ impl Rig {
             geometry: self.geometry,
             data: &helpers,
             absent: &[],
+            empty: &[],
             archiver: Site(0),
             targets: &targets,
         };
@@ -195,6 +197,7 @@ impl Rig {
             wanted,
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink,
         };

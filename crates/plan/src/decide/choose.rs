@@ -242,6 +242,7 @@ mod tests {
             wanted: vec![Symbol { member: Member(0), index: 0 }],
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink: Sink::Read,
         };
@@ -301,6 +302,7 @@ mod tests {
             targets: &[(Member(0), Site(0)), (Member(1), Site(1))],
             helpers: &helpers,
             absent: &[],
+            empty: &[],
         };
         choose_for_several(asked, &request, Network::of(&World::rated(14, rate))).unwrap()
     }
@@ -317,6 +319,7 @@ mod tests {
             wanted: vec![Symbol { member: Member(0), index: 0 }],
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink: Sink::Read,
         };

@@ -194,6 +194,7 @@ impl Planner {
             geometry,
             data: &helpers,
             absent: &absent,
+            empty: &[],
             archiver: site(archival.archiver),
             targets: &targets,
         };

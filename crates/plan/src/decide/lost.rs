@@ -114,13 +114,14 @@ impl Planner {
             return Ok(any_of(world, stripe, code.k()));
         }
         let is_lost = |member: Member| member.0 == stripe.index;
-        let (sources, absent) = survivors(world, stripe, is_lost, &BTreeSet::new(), &[]);
+        let (sources, known) = survivors(world, stripe, is_lost, &BTreeSet::new(), &[]);
         // What is empty costs nothing, and takes part.
         let (empty, stored): (Vec<Source<'_>>, Vec<Source<'_>>) =
             sources.into_iter().partition(|source| source.facts.stored_bytes == 0);
         let bytes = stripe.block_bytes;
         let at: BTreeMap<u16, NodeId> = stored.iter().map(|s| (s.member.0, s.location.node)).collect();
-        let zero = absent.iter().map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
+        let zero =
+            known.absent.iter().chain(&known.empty).map(|m| m.0).chain(empty.iter().map(|s| s.member.0));
         let available: Vec<usize> = zero.chain(stored.iter().map(|s| s.member.0)).map(usize::from).collect();
         let wanted = code.symbols_of(&[usize::from(stripe.index)])?;
         let read = code.repair(&wanted, &available)?.blocks();
@@ -139,6 +140,7 @@ fn any_of(world: &World, stripe: &StripePlacement, k: usize) -> (Vec<NodeId>, us
             _ if index == stripe.index => {}
             // What is empty costs nothing, and takes part.
             MemberState::Zero => zero += 1,
+            MemberState::Stored((_, row)) if row.stored_bytes == 0 => zero += 1,
             MemberState::Stored((_, row)) | MemberState::Virtual((_, row)) => {
                 match world.living_copy(row, &nobody, &[]) {
                     Some(_) if row.stored_bytes == 0 => zero += 1,

@@ -45,6 +45,7 @@ impl Planner {
             targets: &made,
             helpers: &rest.helpers,
             absent: &rest.absent,
+            empty: &rest.empty,
         };
         let network = Network::of(world);
         let way = choose_for_several(spec.scheme, &request, network)

@@ -288,6 +288,7 @@ mod tests {
             wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink: Sink::Write,
         };
@@ -411,6 +412,7 @@ mod tests {
             wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink: Sink::Write,
         };
@@ -441,6 +443,7 @@ mod tests {
             wanted: RepairRequest::whole_blocks(&code, &[Member(0)]),
             helpers: &helpers,
             absent: &[],
+            empty: &[],
             requestor: Site(0),
             sink: Sink::Write,
         };

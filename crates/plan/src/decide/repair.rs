@@ -236,9 +236,9 @@ impl Planner {
         let code = self.codes.get(&stripe.code)?;
         let geometry = Geometry { block_bytes: stripe.block_bytes, alpha: code.alpha() as u16, slice_bytes };
         let is_made = |index: Member| made.iter().any(|&(member, _)| member == index);
-        let (sources, absent) = survivors(world, stripe, is_made, avoid, first);
+        let (sources, Zero { absent, empty }) = survivors(world, stripe, is_made, avoid, first);
         let helpers = symbol_cost::helpers(world, &sources);
-        Ok(Rest { world, stripe, code, geometry, sources, helpers, absent })
+        Ok(Rest { world, stripe, code, geometry, sources, helpers, absent, empty })
     }
 }
 
@@ -252,8 +252,10 @@ pub(super) struct Rest<'a> {
     pub sources: Vec<Source<'a>>,
     /// The same, as flows know them.
     pub helpers: Vec<Helper>,
-    /// Members that are all zero.
+    /// Members that a short stripe does not have.
     pub absent: Vec<Member>,
+    /// Lost members of which nothing was stored.
+    pub empty: Vec<Member>,
 }
 
 impl Rest<'_> {
@@ -265,6 +267,7 @@ impl Rest<'_> {
             wanted: RepairRequest::whole_blocks(&self.code, members),
             helpers: &self.helpers,
             absent: &self.absent,
+            empty: &self.empty,
             requestor,
             sink,
         }
@@ -278,7 +281,7 @@ impl Rest<'_> {
                 let needed = self.code.stored() - self.code.tolerance();
                 DecideError::Unrecoverable {
                     block,
-                    survivors: self.helpers.len() + self.absent.len(),
+                    survivors: self.helpers.len() + self.absent.len() + self.empty.len(),
                     needed,
                 }
             }
@@ -347,6 +350,15 @@ impl RepairSpec {
     }
 }
 
+/// Members that are all zero, and that no node need have.
+#[derive(Default)]
+pub(super) struct Zero {
+    /// Those that a short stripe does not have.
+    pub absent: Vec<Member>,
+    /// Lost ones of which nothing was stored.
+    pub empty: Vec<Member>,
+}
+
 /// Readable members of a stripe (virtual ones if they have a copy left) but for those to be made: those on the nodes `first` in that order, then the least recently
 /// selected (RP §3.3), and those on nodes of last resort last; and the members that are all zero.
 pub(super) fn survivors<'a>(
@@ -355,17 +367,23 @@ pub(super) fn survivors<'a>(
     is_made: impl Fn(Member) -> bool,
     avoid: &BTreeSet<NodeId>,
     first: &[NodeId],
-) -> (Vec<Source<'a>>, Vec<Member>) {
+) -> (Vec<Source<'a>>, Zero) {
     let mut sources = Vec::new();
-    let mut absent = Vec::new();
+    let mut zero = Zero::default();
     for (index, member) in (0..).zip(&stripe.members) {
         match member {
-            MemberState::Zero => absent.push(Member(index)),
+            MemberState::Zero => zero.absent.push(Member(index)),
             _ if is_made(Member(index)) => {}
             MemberState::Stored((block, facts)) | MemberState::Virtual((block, facts)) => {
                 let copy = world.living_copy(facts, avoid, &[]);
                 let source = |location| Source { member: Member(index), block: *block, facts, location };
-                sources.extend(copy.map(source));
+                match copy {
+                    Some(location) => sources.push(source(location)),
+                    None if member.stored().is_some() && facts.stored_bytes == 0 => {
+                        zero.empty.push(Member(index));
+                    }
+                    None => {}
+                }
             }
         }
     }
@@ -377,5 +395,5 @@ pub(super) fn survivors<'a>(
         let place = first.iter().position(|&named| named == node).unwrap_or(usize::MAX);
         (place, world.last_resort.contains(&node))
     });
-    (preferred, absent)
+    (preferred, zero)
 }

@@ -82,6 +82,14 @@ fn a_scrub_calls_nothing_sound_that_it_did_not_read() {
     });
     let sentence = fails(&["scrub", "--node", "2"]);
     assert!(sentence.contains("task 'scrub' was stopped"), "{sentence}");
+    // One node that fails keeps nobody from reading the others.
+    let (id, on_node_3) =
+        (rig.blocks("a")[1]["block"].as_str().unwrap().to_owned(), rig.home().join("node-3"));
+    flip(&on_node_3.join(format!("data/blocks/{}/{id}.1", &id[..2])), 7);
+    let scrubbed = rig.run(&["scrub"]);
+    let (found, sentence) = (String::from_utf8(scrubbed.stdout).unwrap(), one_sentence(&scrubbed.stderr));
+    assert!(found.contains(&format!("node-3: block {id}")), "{found}");
+    assert!(sentence.contains("node-2: ") && sentence.contains("1 of "), "{sentence}");
     rig.ok(&["tasks", "resume", "scrub", "--node", "2"]);
     rig.until("it goes on", || rig.run(&["scrub", "--node", "2"]).status.success());
 }

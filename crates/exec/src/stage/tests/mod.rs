@@ -51,21 +51,43 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
             let lost_members: Vec<Member> = (0..lost).map(Member).collect();
             let wanted = RepairRequest::whole_blocks(code, &lost_members);
             let (helpers, requestor) = (alive(lost), Site(99));
-            let request =
-                RepairRequest { code, geometry, wanted, helpers: &helpers, absent: &[], requestor, sink };
+            let request = RepairRequest {
+                code,
+                geometry,
+                wanted,
+                helpers: &helpers,
+                absent: &[],
+                empty: &[],
+                requestor,
+                sink,
+            };
             add(format!("{scheme} of {lost}, {sink:?}"), flow::build(scheme, &request), scheme.serial());
         }
         let wanted = RepairRequest::whole_blocks(code, &[Member(0)]).split_off(code.alpha() - 1);
         let helpers = alive(1);
         let (requestor, sink) = (Site(99), Sink::Read);
-        let request =
-            RepairRequest { code, geometry, wanted, helpers: &helpers, absent: &[], requestor, sink };
+        let request = RepairRequest {
+            code,
+            geometry,
+            wanted,
+            helpers: &helpers,
+            absent: &[],
+            empty: &[],
+            requestor,
+            sink,
+        };
         add(format!("{scheme} of a symbol"), flow::build(scheme, &request), scheme.serial());
         if multi_block::repairs_several(scheme) && most > 1 {
             let targets = [(Member(0), Site(98)), (Member(1), Site(99))];
             let helpers = alive(2);
-            let request =
-                MultiBlockRequest { code, geometry, targets: &targets, helpers: &helpers, absent: &[] };
+            let request = MultiBlockRequest {
+                code,
+                geometry,
+                targets: &targets,
+                helpers: &helpers,
+                absent: &[],
+                empty: &[],
+            };
             add(format!("{scheme} to two"), multi_block::build(scheme, &request), scheme.serial());
         }
     }
@@ -73,8 +95,16 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
         let wanted = RepairRequest::whole_blocks(code, &[Member(0)]);
         let (helpers, requestor, sink) = (alive(1), Site(99), Sink::Read);
         let geometry = *geometry;
-        let request =
-            RepairRequest { code, geometry, wanted, helpers: &helpers, absent: &[], requestor, sink };
+        let request = RepairRequest {
+            code,
+            geometry,
+            wanted,
+            helpers: &helpers,
+            absent: &[],
+            empty: &[],
+            requestor,
+            sink,
+        };
         let lanes = [(vec![Site(1), Site(2), Site(3)], 2), (vec![Site(4), Site(3), Site(2)], 1)];
         add("two paths of unequal shares".into(), flow::paths(&request, &lanes), false);
     }
@@ -83,7 +113,8 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
         (code.k() as u16..n).map(|m| (Member(m), Site(u32::from(m)))).collect();
     for archiver in [Site(99), targets[0].1] {
         let (data, targets) = (&data, &targets);
-        let request = EncodeRequest { code, geometry: *geometry, data, absent: &[], archiver, targets };
+        let request =
+            EncodeRequest { code, geometry: *geometry, data, absent: &[], empty: &[], archiver, targets };
         for scheme in EncodeScheme::of(code) {
             add(format!("encoding at {archiver} by {scheme}"), encode::build(scheme, &request), false);
         }

@@ -22,6 +22,7 @@ fn request<'a>(code: &'a Code, helpers: &'a [Helper], lost: &[Member]) -> Repair
         wanted: RepairRequest::whole_blocks(code, lost),
         helpers,
         absent: &[],
+        empty: &[],
         requestor: Site(99),
         sink: Sink::Write,
     }

@@ -52,7 +52,7 @@ pub fn request<'a>(
 ) -> RepairRequest<'a> {
     let lost: Vec<Member> = lost.iter().map(|&m| Member(m)).collect();
     let wanted = RepairRequest::whole_blocks(code, &lost);
-    RepairRequest { code, geometry, wanted, helpers, absent, requestor: Site(99), sink }
+    RepairRequest { code, geometry, wanted, helpers, absent, empty: &[], requestor: Site(99), sink }
 }
 
 /// One of everything that can be built.
@@ -102,6 +102,7 @@ pub fn plans() -> Vec<Plan> {
                     targets: &targets,
                     helpers: &all,
                     absent: &[],
+                    empty: &[],
                 };
                 let flow = multi_block::build(scheme, &request).unwrap();
                 add(format!("{scheme} of two blocks at {sites:?}"), &[], flow);
@@ -155,7 +156,7 @@ fn encodings(code: &Code, geometry: Geometry) -> Vec<(String, Vec<Member>, Prove
             let archivers = [Site(99), Site(0), targets[0].1];
             let count = if scheme == EncodeScheme::Star { archivers.len() } else { 1 };
             for &archiver in &archivers[..count] {
-                let request = EncodeRequest { code, geometry, data, absent, archiver, targets };
+                let request = EncodeRequest { code, geometry, data, absent, empty: &[], archiver, targets };
                 let flow = encode::build(scheme, &request).unwrap();
                 flows.push((format!("encoding at {archiver} by {scheme}, {shape}"), absent.to_vec(), flow));
             }
