@@ -50,32 +50,13 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
         for (lost, sink) in [(1, Sink::Write), (1, Sink::Read), (most, Sink::Write)] {
             let lost_members: Vec<Member> = (0..lost).map(Member).collect();
             let wanted = RepairRequest::whole_blocks(code, &lost_members);
-            let (helpers, requestor) = (alive(lost), Site(99));
-            let request = RepairRequest {
-                code,
-                geometry,
-                wanted,
-                helpers: &helpers,
-                absent: &[],
-                empty: &[],
-                requestor,
-                sink,
-            };
+            let helpers = alive(lost);
+            let request = repair(code, geometry, wanted, &helpers, sink);
             add(format!("{scheme} of {lost}, {sink:?}"), flow::build(scheme, &request), scheme.serial());
         }
         let wanted = RepairRequest::whole_blocks(code, &[Member(0)]).split_off(code.alpha() - 1);
         let helpers = alive(1);
-        let (requestor, sink) = (Site(99), Sink::Read);
-        let request = RepairRequest {
-            code,
-            geometry,
-            wanted,
-            helpers: &helpers,
-            absent: &[],
-            empty: &[],
-            requestor,
-            sink,
-        };
+        let request = repair(code, geometry, wanted, &helpers, Sink::Read);
         add(format!("{scheme} of a symbol"), flow::build(scheme, &request), scheme.serial());
         if multi_block::repairs_several(scheme) && most > 1 {
             let targets = [(Member(0), Site(98)), (Member(1), Site(99))];
@@ -93,18 +74,8 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
     }
     if code.name().starts_with("rs-") {
         let wanted = RepairRequest::whole_blocks(code, &[Member(0)]);
-        let (helpers, requestor, sink) = (alive(1), Site(99), Sink::Read);
-        let geometry = *geometry;
-        let request = RepairRequest {
-            code,
-            geometry,
-            wanted,
-            helpers: &helpers,
-            absent: &[],
-            empty: &[],
-            requestor,
-            sink,
-        };
+        let helpers = alive(1);
+        let request = repair(code, *geometry, wanted, &helpers, Sink::Read);
         let lanes = [(vec![Site(1), Site(2), Site(3)], 2), (vec![Site(4), Site(3), Site(2)], 1)];
         add("two paths of unequal shares".into(), flow::paths(&request, &lanes), false);
     }
@@ -128,6 +99,17 @@ fn shapes(stripe: &Stripe) -> Vec<Shape> {
         add("write".into(), write::chain(code, *geometry, Site(99), &replicas), false);
     }
     shapes
+}
+
+/// A repair at site 99.
+fn repair<'a>(
+    code: &'a codes::Code,
+    geometry: Geometry,
+    wanted: Vec<flow::Symbol>,
+    helpers: &'a [Helper],
+    sink: Sink,
+) -> RepairRequest<'a> {
+    RepairRequest { code, geometry, wanted, helpers, absent: &[], empty: &[], requestor: Site(99), sink }
 }
 
 fn helpers(stripe: &Stripe, members: std::ops::Range<u16>) -> Vec<Helper> {
