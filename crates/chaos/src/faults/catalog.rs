@@ -111,14 +111,15 @@ fn hurt_alone(
     }
     let known = if is_watched { world.view()?.map(|view| (view, world.whole_copies())) } else { None };
     let log_bytes = coordinator.log().len();
-    if is_killed && is_quiet(world)? {
+    let is_kept = if is_killed && is_quiet(world)? {
         world.tell("nothing is under way: the coordinator is killed");
         world.cluster.kill(coordinator)?;
+        is_kept(world, file)?
     } else {
         end(world, 0)?;
-    }
-    let is_behind = coordinator.log().get(log_bytes..).is_some_and(|said| said.contains(BEHIND));
-    if is_behind || !is_kept(world, file)? {
+        !coordinator.log().get(log_bytes..).is_some_and(|said| said.contains(BEHIND))
+    };
+    if !is_kept {
         world.start(coordinator, false)?;
         return Ok(NOT_KEPT);
     }
@@ -151,7 +152,7 @@ fn is_quiet(world: &World) -> Result<bool> {
 }
 
 /// Whether some node wrote what it keeps of the catalog after the catalog's file was written last. A coordinator that is killed between the
-/// two has acknowledged a change that its own disk alone has.
+/// two has acknowledged a change that its own disk alone has. One that ends in order writes its file last, and says itself what nodes lack.
 fn is_kept(world: &World, file: &Path) -> Result<bool> {
     let written = |path: &Path| fs::metadata(path).and_then(|of_file| of_file.modified()).ok();
     let kept = world.kept_records()?;
