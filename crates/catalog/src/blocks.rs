@@ -245,8 +245,13 @@ impl Change<'_> {
         self.all::<BlockFacts>(&[])?.iter().try_for_each(|(block, row)| self.index(*block, row))
     }
 
-    /// Writes a block's row and keeps the indexes: by node, of what is dead, of what lacks copies.
+    /// Writes a block's row and keeps the indexes: by node, of what is dead, of what lacks copies. A row with two locations on one node is
+    /// refused with [`CatalogError::Bug`]: the index has room for one, and the check of the file would call that damage.
     pub(crate) fn set_block(&self, block: BlockId, row: &BlockFacts) -> Result<()> {
+        let nodes: BTreeSet<NodeId> = row.locations.iter().map(|location| location.node).collect();
+        if nodes.len() < row.locations.len() {
+            return Err(CatalogError::Bug(format!("block {block} was to count two copies on one node")));
+        }
         debug_assert!(row.flawed.iter().all(|flawed| flawed.flaw != Flaw::Unread), "no row says that");
         self.forget_indexed(block)?;
         self.index(block, row)?;

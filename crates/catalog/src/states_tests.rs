@@ -307,6 +307,7 @@ fn repairs(w: &mut Watched) {
     let intent = w.act("begin", |c| c.begin(another, 1, &purpose, &[(block, FREE)], NOW)).unwrap();
     w.act("abort", |c| c.abort(&intent, NOW)).unwrap();
     flaws(w);
+    a_copy_comes_back_beside_a_new_one(w);
 }
 
 fn flaws(w: &mut Watched) {
@@ -368,6 +369,18 @@ fn flaws(w: &mut Watched) {
     let living = BTreeSet::from([REPLICAS[0], REPLICAS[1], REPLICAS[2], FREE]);
     let mut thin_out = || w.act("thin_out", |c| c.thin_out(&[block], &Sites::new(), &living, NOW)).unwrap();
     assert_eq!([thin_out(), thin_out()], [1, 0]);
+}
+
+/// A damaged copy is whole after all while another one is written beside it, on the same node: the first one counts.
+fn a_copy_comes_back_beside_a_new_one(w: &mut Watched) {
+    let block = w.put("e");
+    let copy = BlockCopy { block, node: REPLICAS[1], generation: FIRST_GENERATION };
+    w.act("note_flaws", |c| c.note_flaws(&[copy], Flaw::Damaged, NOW)).unwrap();
+    let again = Purpose::Repair { replaces: None };
+    let intent = w.act("begin", |c| c.begin(FLOW, 1, &again, &[(block, REPLICAS[1])], NOW)).unwrap();
+    assert!(w.act("take_back", |c| c.take_back(&copy, &[], false, &REPLICAS.into(), NOW)).unwrap());
+    let fates = w.commit_all(&intent, &REPLICAS);
+    assert!(matches!(&fates[..], [(_, Fate::Refused(why))] if why.contains("is sound again")), "{fates:?}");
 }
 
 fn inventories(w: &mut Watched) {

@@ -54,6 +54,7 @@ mod settler;
 mod succession;
 mod under_way;
 mod unknown;
+mod unnoted;
 mod unread;
 mod written;
 
@@ -99,6 +100,7 @@ use succession::{Found, Round, Succession};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tonic::transport::server::TcpIncoming;
+use unnoted::Unnoted;
 use worker::{Group, Tasks, Worker};
 
 /// Open calls get this long to end when the coordinator shuts down; every one can be repeated.
@@ -281,6 +283,7 @@ async fn build(
         comparison: Arc::clone(&comparison),
         holders: Arc::clone(&holders),
         damaged,
+        unnoted: Unnoted::default(),
         settings,
         heartbeat_ms: u32::try_from(config.heartbeat_ms).unwrap_or(u32::MAX),
         founds: config.founds,

@@ -9,6 +9,7 @@ use crate::holders::Holders;
 use crate::operator;
 use crate::records::Records;
 use crate::settings::Settings;
+use crate::unnoted::{NewStart, Unnoted};
 use catalog::CatalogError;
 use catalog::incarnation::{Known, Start, Verdict, judge};
 use catalog::rows::NodeRow;
@@ -39,6 +40,7 @@ pub(crate) struct Membership {
     pub comparison: Arc<Comparison>,
     pub holders: Arc<Holders>,
     pub damaged: Arc<Damaged>,
+    pub unnoted: Unnoted,
     pub settings: Arc<Settings>,
     pub heartbeat_ms: u32,
     /// An empty catalog founds a new cluster.
@@ -65,9 +67,15 @@ impl Membership {
         self.cluster.calls.answers_at_first(node, &row, secret).await?;
         drop(unanswered);
         let answered = Began::now();
-        let (stored, seen) = (row.clone(), admitted.seen);
-        let cluster = self.records.run(move |c| c.register_node(node, &stored, cluster, seen)).await?;
-        self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await?;
+        let start = NewStart { node, row: row.clone(), cluster, seen: admitted.seen };
+        let (cluster, is_noted) = self.unnoted.note(&self.records, start).await?;
+        match self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await {
+            // It registers again, and says so again.
+            Err(error) if is_noted && !matches!(error, CoordinatorError::Catalog(CatalogError::ChangesWait(_))) => {
+                return Err(error);
+            }
+            _ => {}
+        }
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
         let placed = self.records.run(move |catalog| catalog.held_by(node)).await;
         let placed = unless_damaged(node, placed)?.unwrap_or_default();
@@ -85,7 +93,8 @@ impl Membership {
         unless_damaged(node, self.comparison.registered(node, listed, &placed).await)?;
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
-        Ok(proto::RegisterReply { cluster: cluster.to_vec(), heartbeat_ms: self.heartbeat_ms, settings, now })
+        let cluster = cluster.to_vec();
+        Ok(proto::RegisterReply { cluster, heartbeat_ms: self.heartbeat_ms, settings, now, unnoted: !is_noted })
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.
@@ -101,7 +110,8 @@ impl Membership {
         self.cluster.health.dealt_with(&noted);
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
-        Ok(proto::HeartbeatReply { register_again: false, settings, now })
+        let register_again = self.unnoted.can_be_noted(&self.records, node).await;
+        Ok(proto::HeartbeatReply { register_again, settings, now })
     }
 
     /// Takes the report of a helper beside a DataNode of HDFS. Nothing of it is stored. A helper that is new, or counts as dead, must answer a
@@ -164,7 +174,8 @@ impl Membership {
 
     /// A node of another cluster is one whatever its number.
     async fn refuse_another_cluster(&self, node: NodeId, cluster: Option<ClusterId>) -> Result<()> {
-        let meta = self.records.run(|catalog| catalog.meta()).await?;
+        let meta = self.records.run(|catalog| catalog.meta()).await;
+        let Some(meta) = unless_damaged(node, meta)? else { return Ok(()) };
         match cluster {
             Some(theirs) if meta.unnamed && self.founds => Err(CoordinatorError::Conflict(format!(
                 "this coordinator is to found a new cluster, and {node} belongs to cluster {theirs}: start the coordinator without \
@@ -180,7 +191,8 @@ impl Membership {
     /// Judges who wants to register: refused is a clone, or a second node of the same number, and a store that is another
     /// than the one that has the number's copies. Taken for it, it would cost every copy that the true one has.
     async fn admit(&self, node: NodeId, row: &NodeRow, start: Start) -> Result<Admitted> {
-        let before = self.records.run(move |catalog| catalog.node(node)).await?;
+        let before = self.records.run(move |catalog| catalog.node(node)).await;
+        let before = unless_damaged(node, before)?.flatten();
         let is_other = before.as_ref().is_some_and(|known| known.store != start.store);
         let count = move |catalog: &catalog::Catalog| Ok(catalog.held_by(node)?.len() as u64);
         let copies = if is_other { self.records.run(count).await? } else { 0 };
@@ -279,15 +291,15 @@ fn start_of(hello: &proto::NodeHello) -> Result<Start> {
     })
 }
 
-/// Returns the result of a comparison with the catalog; `None` if the catalog's file is damaged. The node lives all the same, so that its copies
-/// can be read. Nothing is deleted or noted until the file is rebuilt; then the node registers again.
-fn unless_damaged<T>(node: NodeId, compared: Result<T>) -> Result<Option<T>> {
-    match compared {
+/// Returns what was read of the catalog, or compared with it; `None` if the catalog's file is damaged. The node lives all the same, so that its
+/// copies can be read. Nothing is deleted or noted until the file is rebuilt; then the node registers again.
+fn unless_damaged<T>(node: NodeId, read: Result<T>) -> Result<Option<T>> {
+    match read {
         Err(CoordinatorError::Catalog(error)) if error.is_damage() => {
             tracing::warn!(%node, %error, "it registers without being compared with the catalog");
             Ok(None)
         }
-        compared => compared.map(Some),
+        read => read.map(Some),
     }
 }
 

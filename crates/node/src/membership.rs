@@ -167,9 +167,13 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         StoreError::OlderTerm { .. } => Unregistered::Refused(error.to_string()),
         error => away(error),
     })?;
-    let store = flows.store.clone();
-    // Before the first heartbeat: who counts as serving can be told from a clone by its next start.
-    tokio::task::spawn_blocking(move || store.welcomed(cluster)).await.map_err(away)?.map_err(away)?;
+    if reply.unnoted {
+        tracing::warn!("the coordinator's catalog cannot note this start now: the node is read from, and registers again later");
+    } else {
+        let store = flows.store.clone();
+        // Before the first heartbeat: who counts as serving can be told from a clone by its next start.
+        tokio::task::spawn_blocking(move || store.welcomed(cluster)).await.map_err(away)?.map_err(away)?;
+    }
     Ok((client, heartbeat_pause(reply.heartbeat_ms)))
 }
 

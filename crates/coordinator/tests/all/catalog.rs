@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use tonic::Code;
 use wire::proto;
+use wire::proto::register_message::Kind;
 
 const HASTY: Settings = Settings { dead_after_ms: 1_200, garbage_grace_ms: 50, put_lease_ms: 60_000 };
 
@@ -264,6 +265,44 @@ async fn a_damaged_row_is_named_and_panics_nothing() {
     row(&cluster.disk, b"object", Some(&good));
     cluster.again().await.unwrap();
     assert!(cluster.get("object").await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_start_over_a_damaged_catalog_live_and_are_read() {
+    let mut cluster = Cluster::new(3, Settings::default()).await;
+    cluster.put("sound", b"x").await.unwrap();
+    cluster.put("object", b"y").await.unwrap();
+    cluster.stop().await;
+    let good = row(&cluster.disk, b"object", None).unwrap();
+    row(&cluster.disk, b"object", Some(&[]));
+    // Nobody keeps the catalog, so it stays damaged.
+    cluster.world.forget_records();
+    let mut cluster = cluster.restart().await;
+    let is_damaged = async |c: &mut Cluster| c.status().await.safe_mode.contains("is damaged");
+    cluster.until("the damage is found", is_damaged).await;
+    for node in 1..=3 {
+        let before = cluster.world.word(node);
+        cluster.world.restart(node, vec![before]);
+        let kinds = [Kind::Hello(cluster.world.hello(node)), Kind::Blocks(cluster.world.inventory(node))];
+        let messages = kinds.map(|kind| proto::RegisterMessage { kind: Some(kind) });
+        let reply = cluster.client.register(tokio_stream::iter(messages)).await.unwrap().into_inner();
+        assert!(reply.unnoted, "the catalog takes no changes");
+    }
+    assert_eq!(cluster.get("sound").await.unwrap().0, b"x");
+    assert_eq!(cluster.get("object").await.unwrap_err().code(), Code::DataLoss);
+    let refused = cluster.put("another", b"z").await.unwrap_err();
+    assert!(refused.message().contains("changes wait"), "{refused}");
+    let strange = proto::NodeHello { cluster: vec![], ..cluster.world.hello(1) };
+    let message = proto::RegisterMessage { kind: Some(Kind::Hello(strange)) };
+    let refused = cluster.client.register(tokio_stream::iter([message])).await.unwrap_err();
+    assert!(refused.message().contains("changes wait"), "who names no cluster may be anybody's: {refused}");
+    // The start that the catalog knows is not forgotten meanwhile: no node counts as set back.
+    cluster.stop().await;
+    row(&cluster.disk, b"object", Some(&good));
+    let mut cluster = cluster.restart().await;
+    let nodes = cluster.status().await.nodes;
+    assert!(nodes.len() == 3 && nodes.iter().all(|node| node.living && !node.set_back), "{nodes:?}");
+    assert_eq!(cluster.get("object").await.unwrap().0, b"y");
 }
 
 /// The stored row of an object; replaced if there is a replacement.

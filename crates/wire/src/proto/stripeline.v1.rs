@@ -1189,6 +1189,9 @@ pub struct RegisterReply {
     /// the coordinator's last change
     #[prost(message, optional, tag = "4")]
     pub now: ::core::option::Option<Stamp>,
+    /// The catalog takes no changes now, so this start of the node is not noted there: to the node, the start accepted before stays the last one.
+    #[prost(bool, tag = "5")]
+    pub unnoted: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct HeartbeatRequest {
