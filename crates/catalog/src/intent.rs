@@ -241,7 +241,10 @@ impl Change<'_> {
         }
         // One that was damaged or missing when the flow began was counted on again since.
         if stay.iter().any(|l| l.node == copy.node) {
-            return Ok(Fate::Refused(format!("another copy of block {} on {} is sound again", copy.block, copy.node)));
+            return Ok(Fate::Refused(format!(
+                "another copy of block {} on {} is sound again",
+                copy.block, copy.node
+            )));
         }
         row.locations = [stay, vec![copy.location()]].concat();
         row.sums.digest = row.sums.digest.or(staged.sums.digest);

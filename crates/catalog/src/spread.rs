@@ -1,5 +1,6 @@
 //! How the copies of a block that is in no stripe lie: on a host each, and in two racks where there are two. What may go
 //! (`letting_go.rs`) and what is moved though no copy lacks go by this one rule, so that nothing waits for what nobody makes.
+//! Copies of a virtual block that were counted on again while its stripe did not give it are too many once all of the stripe lives.
 //!
 //! ```text
 //!   misplaced: all in one rack, or two on a host ──another copy where none is──▶ crowded ──one becomes a candidate──▶ spread
@@ -8,10 +9,11 @@
 
 use crate::Catalog;
 use crate::backend::Scan;
+use crate::blocks::{perhaps_unreadable, stripe};
 use crate::error::Result;
 use crate::rows::StripeRow;
 use crate::table::{Key, Read};
-use model::{BlockFacts, BlockId, Location, MemberState, NodeId, Reason, StripeId};
+use model::{BlockFacts, BlockId, Location, MemberState, NodeId, Reason, StripeId, Unread};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Racks that replicas are in, where the cluster has so many: the rule of HDFS and of every placement here.
@@ -40,7 +42,7 @@ pub struct Site {
 pub struct IllSpread {
     /// See [`is_misplaced`].
     pub misplaced: Vec<BlockId>,
-    /// They have more copies than are wanted: another one was made so that they lie better.
+    /// They have more copies than are wanted: another one was made so that they lie better, or their stripe gives them.
     pub crowded: Vec<BlockId>,
     /// Where to go on; `None` at the end.
     pub next: Option<BlockId>,
@@ -93,6 +95,26 @@ fn one_too_many(row: &BlockFacts, sites: &Sites, living: &BTreeSet<NodeId>) -> O
     row.locations.iter().copied().filter(may_go).min_by_key(|l| living.contains(&l.node))
 }
 
+/// Whether the block is virtual and each stored member of its stripe has a copy that lives and can be read.
+fn is_given_whole(
+    txn: &impl Read,
+    row: &BlockFacts,
+    living: &BTreeSet<NodeId>,
+    unread: &Unread,
+) -> Result<bool> {
+    let Some(place) = row.stripe.filter(|place| place.is_virtual) else { return Ok(false) };
+    let stripe = stripe(txn, place.stripe)?;
+    for member in stripe.members.iter().filter(|member| !member.is_virtual()) {
+        let Some(&block) = member.block() else { continue };
+        let facts = perhaps_unreadable(txn, block, stripe.block_bytes)?;
+        let is_read = |l: &Location| living.contains(&l.node) && !unread.contains(l.copy_of(block));
+        if !facts.locations.iter().any(is_read) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn nodes(row: &BlockFacts) -> Vec<NodeId> {
     row.locations.iter().map(|l| l.node).collect()
 }
@@ -112,7 +134,7 @@ impl Catalog {
                 if is_misplaced(&row, sites) {
                     found.misplaced.push(block);
                 }
-                if row.stripe.is_none() && row.locations.len() > row.wanted() {
+                if (row.stripe.is_none() || row.is_virtual()) && row.locations.len() > row.wanted() {
                     found.crowded.push(block);
                 }
                 Ok(Scan::Next)
@@ -139,8 +161,8 @@ impl Catalog {
         })
     }
 
-    /// Of each of these blocks the copies that are too many, and without which the others lie as well, are candidates. Returns
-    /// how many copies are.
+    /// Of each of these blocks the copies that are too many, and without which the others lie as well, are candidates; of a virtual block,
+    /// all copies once each stored member of its stripe has one that lives and can be read. Returns how many copies are.
     pub fn thin_out(
         &self,
         blocks: &[BlockId],
@@ -148,11 +170,14 @@ impl Catalog {
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<u64> {
+        let unread = self.unread();
         self.change(|txn| {
             let mut count = 0;
             for &block in blocks {
                 let Some(mut row) = txn.get::<BlockFacts>(&block)? else { continue };
-                while let Some(surplus) = one_too_many(&row, sites, living) {
+                let is_given = is_given_whole(txn, &row, living, &unread)?;
+                let given = |row: &BlockFacts| row.locations.first().copied().filter(|_| is_given);
+                while let Some(surplus) = one_too_many(&row, sites, living).or_else(|| given(&row)) {
                     row.locations.retain(|l| *l != surplus);
                     txn.set_block(block, &row)?;
                     txn.to_candidate(surplus.copy_of(block), Reason::Surplus, row.stored_bytes, now_ms)?;
@@ -169,7 +194,7 @@ mod tests {
     use super::*;
     use crate::backend::Memory;
     use crate::letting_go::{Case, Sight, may_go};
-    use model::{BlockCopy, ClusterId, Sums};
+    use model::{BlockCopy, ClusterId, StripePlace, Sums};
 
     const BLOCK: BlockId = BlockId(7);
     const NOW_MS: u64 = 10;
@@ -261,5 +286,36 @@ mod tests {
         set(&[1, 6, 3, 5, 7]);
         assert_eq!(thin_out(&all), 2);
         assert!(left().contains(&NodeId(6)), "the one in the other rack stays");
+    }
+
+    #[test]
+    fn copies_of_a_virtual_block_are_too_many_once_all_of_its_stripe_lives() {
+        const STRIPE: StripeId = StripeId(1);
+        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+        catalog.begin_term(77, 0).unwrap();
+        let (virtuals, stored) = ([BLOCK, BlockId(8)], [(BlockId(20), 1), (BlockId(21), 2)]);
+        let put_stripe = |txn: &crate::table::Change<'_>| {
+            let place = |index, is_virtual| Some(StripePlace { stripe: STRIPE, index, is_virtual });
+            for (index, block) in (0..).zip(virtuals) {
+                txn.set_block(block, &BlockFacts { stripe: place(index, true), ..row(&[3], 0) })?;
+            }
+            for (index, (block, node)) in (2..).zip(stored) {
+                txn.set_block(block, &BlockFacts { stripe: place(index, false), ..row(&[node], 1) })?;
+            }
+            let members = virtuals.map(MemberState::Virtual).into_iter();
+            let members = members.chain(stored.map(|(block, _)| MemberState::Stored(block))).collect();
+            txn.put(&STRIPE, &StripeRow { code: "rapidraid-2+2".to_owned(), block_bytes: 10, members })
+        };
+        catalog.change(put_stripe).unwrap();
+        let thin_out = |living: &[u32]| {
+            let living = living.iter().copied().map(NodeId).collect();
+            catalog.thin_out(&virtuals, &sites(), &living, NOW_MS).unwrap()
+        };
+        assert_eq!(catalog.ill_spread(None, &sites()).unwrap().crowded, virtuals);
+        assert_eq!(thin_out(&[1, 3]), 0, "a stored member is on a dead node");
+        assert_eq!(thin_out(&[1, 2, 3]), 2);
+        let copy = BlockCopy { block: BLOCK, node: NodeId(3), generation: 1 };
+        assert_eq!(catalog.candidate(&copy).unwrap().unwrap().reason, Reason::Surplus);
+        assert!(catalog.ill_spread(None, &sites()).unwrap().crowded.is_empty());
     }
 }

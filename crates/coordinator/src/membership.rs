@@ -71,7 +71,9 @@ impl Membership {
         let (cluster, is_noted) = self.unnoted.note(&self.records, start).await?;
         match self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await {
             // It registers again, and says so again.
-            Err(error) if is_noted && !matches!(error, CoordinatorError::Catalog(CatalogError::ChangesWait(_))) => {
+            Err(error)
+                if is_noted && !matches!(error, CoordinatorError::Catalog(CatalogError::ChangesWait(_))) =>
+            {
                 return Err(error);
             }
             _ => {}
@@ -94,7 +96,13 @@ impl Membership {
         let settings = Some(operator::told(self.settings.of_node(node)));
         let now = Some(self.holders.word().await?.into());
         let cluster = cluster.to_vec();
-        Ok(proto::RegisterReply { cluster, heartbeat_ms: self.heartbeat_ms, settings, now, unnoted: !is_noted })
+        Ok(proto::RegisterReply {
+            cluster,
+            heartbeat_ms: self.heartbeat_ms,
+            settings,
+            now,
+            unnoted: !is_noted,
+        })
     }
 
     /// A heartbeat; newly damaged blocks are dealt with.

@@ -74,8 +74,10 @@ async fn noted(records: &Records, start: NewStart) -> Result<ClusterId> {
 async fn known_cluster(records: &Records, start: NewStart, is_damaged: bool) -> Result<Option<ClusterId>> {
     let knows = move |catalog: &Catalog| {
         catalog.may_register(start.node, start.row.store)?;
-        let is_known = catalog.node(start.node).ok().flatten().is_some_and(|row| row.store == start.row.store);
-        let is_named = || catalog.meta().is_ok_and(|meta| !meta.unnamed && Some(meta.cluster) == start.cluster);
+        let is_known =
+            catalog.node(start.node).ok().flatten().is_some_and(|row| row.store == start.row.store);
+        let is_named =
+            || catalog.meta().is_ok_and(|meta| !meta.unnamed && Some(meta.cluster) == start.cluster);
         Ok(start.cluster.filter(|_| is_known || is_damaged && is_named()))
     };
     records.run(knows).await

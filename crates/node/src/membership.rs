@@ -168,7 +168,9 @@ async fn register(member: &Member) -> Result<(CoordinatorClient<Channel>, Durati
         error => away(error),
     })?;
     if reply.unnoted {
-        tracing::warn!("the coordinator's catalog cannot note this start now: the node is read from, and registers again later");
+        tracing::warn!(
+            "the coordinator's catalog cannot note this start now: the node is read from, and registers again later"
+        );
     } else {
         let store = flows.store.clone();
         // Before the first heartbeat: who counts as serving can be told from a clone by its next start.

@@ -67,7 +67,8 @@ impl Spreading {
         let crowded = std::mem::take(&mut self.crowded);
         if !crowded.is_empty() {
             let (known, stay) = (known.clone(), stay.clone());
-            attempts.records.run(move |c| c.thin_out(&crowded, &known, &stay, now_ms)).await?;
+            let thinned = attempts.records.run(move |c| c.thin_out(&crowded, &known, &stay, now_ms)).await?;
+            tell_thinned(attempts, thinned);
         }
         if !self.begin((sites.clone(), takers.clone()), now_ms) {
             return Ok(false);
@@ -77,12 +78,14 @@ impl Spreading {
             At::Block(from) => {
                 let piece = attempts.records.run(move |catalog| {
                     let found = catalog.ill_spread(from, &known)?;
-                    if !found.crowded.is_empty() {
-                        catalog.thin_out(&found.crowded, &known, &stay, now_ms)?;
-                    }
-                    Ok((catalog.placements(&found.misplaced)?, found.next))
+                    let thinned = match found.crowded.is_empty() {
+                        true => 0,
+                        false => catalog.thin_out(&found.crowded, &known, &stay, now_ms)?,
+                    };
+                    Ok((catalog.placements(&found.misplaced)?, found.next, thinned))
                 });
-                let (placements, next) = piece.await?;
+                let (placements, next, thinned) = piece.await?;
+                tell_thinned(attempts, thinned);
                 for placement in placements.into_iter().flatten() {
                     self.found(attempts, &placement, (&sites, takers, &living), now_ms);
                 }
@@ -177,6 +180,13 @@ impl Spreading {
         self.queue.done(block);
         self.crowded.push(block);
         self.has_moved = true;
+    }
+}
+
+/// Has failed work tried again if copies went: their nodes may take other members of their stripes now.
+fn tell_thinned(attempts: &Attempts, thinned: u64) {
+    if thinned > 0 {
+        attempts.cluster.something_changed();
     }
 }
 

@@ -226,7 +226,7 @@ async fn a_node_that_lost_its_blocks_says_so_and_a_stranger_is_refused() {
     let stranger = Arc::clone(&world);
     let hello = proto::NodeHello { node: 77, ..stranger.hello(1) };
     let register = |hello| {
-        let message = proto::RegisterMessage { kind: Some(proto::register_message::Kind::Hello(hello)) };
+        let message = proto::RegisterMessage { kind: Some(Kind::Hello(hello)) };
         tokio_stream::iter([message])
     };
     let refused = cluster.client.register(register(hello.clone())).await.unwrap_err();
