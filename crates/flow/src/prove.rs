@@ -3,10 +3,11 @@
 //! Each lane is executed on coefficient vectors: a local symbol is its row of the code's generator, a stage
 //! multiplies, and each output row must be the generator row of the symbol it claims to be. As stages are
 //! linear, that settles it for any bytes. Absent blocks are zero, so the data they stand for is struck from
-//! every vector first.
+//! every vector first. Outputs are compared modulo what follows from other blocks that are zero.
 //!
 //! A row that is brought and not used, or always zero and yet used, is refused too: then no coefficient of a
-//! proved flow can change without changing an output, and nothing is read or sent for nothing.
+//! proved flow can change without changing an output, and nothing is read or sent for nothing. A row that is zero
+//! only by those other blocks may be used: whether one is depends on the data of this stripe alone.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -91,14 +92,15 @@ impl<'a> Present<'a> {
             }
         }
         for symbol in empty.iter().copied().flat_map(symbols) {
-            let row = present.checked_row(symbol)?.into_owned();
-            present.is_zero(row);
+            let row = present.checked_row(symbol)?;
+            present.is_zero(&row);
         }
         Ok(present)
     }
 
     /// Learns that what a row stands for is zero.
-    fn is_zero(&mut self, mut row: Vec<u16>) {
+    fn is_zero(&mut self, row: &[u16]) {
+        let mut row = self.modulo_zero(row).into_owned();
         let field = self.code.field();
         let Some(pivot) = row.iter().position(|&c| c != 0) else { return };
         let Some(scale) = field.inv(row[pivot]) else { return };
@@ -113,20 +115,32 @@ impl<'a> Present<'a> {
         Ok(self.row(symbol))
     }
 
-    /// Coefficients of an existing symbol over the data that is present.
+    /// Returns the coefficients of an existing symbol over the data that is present.
     pub(crate) fn row(&self, symbol: Symbol) -> Cow<'a, [u16]> {
         let row = self.code.symbol_row(symbol.member.0, symbol.index);
-        if !self.struck.contains(&true) && self.zero.is_empty() {
+        match self.struck.contains(&true) {
+            false => Cow::Borrowed(row),
+            true => row.iter().zip(&self.struck).map(|(&c, &struck)| if struck { 0 } else { c }).collect(),
+        }
+    }
+
+    /// Returns what is left of a row modulo what is known to be zero.
+    fn modulo_zero<'r>(&self, row: &'r [u16]) -> Cow<'r, [u16]> {
+        if self.zero.is_empty() {
             return Cow::Borrowed(row);
         }
-        let mut row: Vec<u16> =
-            row.iter().zip(&self.struck).map(|(&c, &struck)| if struck { 0 } else { c }).collect();
+        let mut row = row.to_vec();
         // Each was reduced by those before it, so one pass leaves nothing of any pivot.
         for (pivot, zero) in &self.zero {
             let factor = row[*pivot];
             self.code.field().add_multiple(&mut row, factor, zero);
         }
         Cow::Owned(row)
+    }
+
+    /// Whether an existing symbol is known to be zero.
+    pub(crate) fn says_zero(&self, symbol: Symbol) -> bool {
+        self.modulo_zero(&self.row(symbol)).iter().all(|&c| c == 0)
     }
 
     fn block(&self, member: Member) -> impl Iterator<Item = Symbol> + use<> {
@@ -212,7 +226,8 @@ fn prove_lane(flow: &Flow, lane: &Lane, index: usize, present: &Present<'_>) -> 
                 Output::Read { symbols } => symbols.clone(),
             };
             for (row, symbol) in claimed.into_iter().enumerate() {
-                if made.row(first + row) != &*present.row(symbol) {
+                let claimed = present.row(symbol);
+                if present.modulo_zero(made.row(first + row)) != present.modulo_zero(&claimed) {
                     return Err(FlowError::WrongOutput { lane: index, stage: id, output, row, symbol });
                 }
             }

@@ -95,10 +95,7 @@ impl RepairRequest<'_> {
     /// Whether all wanted symbols are known to be zero.
     fn want_zero(&self, present: &Present<'_>) -> bool {
         let exists = |symbol: &Symbol| usize::from(symbol.member.0) < self.code.n();
-        self.wanted
-            .iter()
-            .filter(|symbol| exists(symbol))
-            .all(|symbol| present.row(*symbol).iter().all(|&c| c == 0))
+        self.wanted.iter().filter(|symbol| exists(symbol)).all(|symbol| present.says_zero(*symbol))
     }
 
     /// Solves for the wanted rows. One share per site that is needed, in order of preference.
@@ -115,7 +112,7 @@ impl RepairRequest<'_> {
         solve: impl Fn(&[SymbolId], &[usize], &[usize], &[u32]) -> Result<Equation, CodeError>,
     ) -> Result<Vec<Share>, FlowError> {
         let zero = self.zero_members();
-        Present::new(self.code, self.absent, &[])?;
+        let present = Present::new(self.code, self.absent, &self.empty_members())?;
         self.check_wanted(&zero)?;
         let mut helpers: Vec<&Helper> = Vec::new();
         for helper in self.helpers {
@@ -140,7 +137,9 @@ impl RepairRequest<'_> {
             let mut symbols = Vec::new();
             let mut columns: Vec<Column> = Vec::new();
             for (column, input) in equation.inputs.iter().enumerate() {
-                if input.block == helper.member.0 {
+                // Other zero blocks may say that this symbol is zero too.
+                let symbol = Symbol { member: helper.member, index: input.index };
+                if input.block == helper.member.0 && !present.says_zero(symbol) {
                     symbols.push(input.index);
                     columns.push((0..wanted.len()).map(|row| equation.matrix.get(row, column)).collect());
                 }

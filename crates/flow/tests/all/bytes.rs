@@ -201,6 +201,43 @@ fn lost_members_that_store_nothing_help_like_others() {
     assert!(with > without, "{empty:?}: {with} and {without}");
 }
 
+/// What is zero in a short stripe may say that single symbols of other members are zero too: they are not read, and whatever is lost, all
+/// that the code gives is read and made again.
+#[test]
+fn every_short_stripe_of_a_vertical_code_is_read_and_rebuilt() {
+    for name in ["xcode-5", "hdp-5"] {
+        let code = code(name);
+        let g = geometry(&code, 64 * code.alpha() as u64, 64);
+        let k = code.virtuals();
+        for lengths in (1..=k).flat_map(|blocks| [1, 30, g.block_bytes].map(|last| (blocks, last))) {
+            let (blocks, last) = lengths;
+            let mut data = vec![0; k];
+            data[..blocks].fill(g.block_bytes);
+            data[blocks - 1] = last;
+            let stripe = Stripe::new(&code, g, &data);
+            let absent: Vec<Member> = (blocks..k).map(|m| Member(m as u16)).collect();
+            let stored: Vec<Member> = (k..code.n()).map(|m| Member(m as u16)).collect();
+            let nothing = |member: &Member| stripe.stored(*member) == 0;
+            let pairs = stored.iter().flat_map(|a| stored.iter().map(move |b| vec![*a, *b]));
+            for lost in pairs.filter(|pair| pair[0] <= pair[1]).chain([Vec::new()]) {
+                let alive = alive(&stripe, stored.iter().copied().filter(|member| !lost.contains(member)));
+                let empty: Vec<Member> = lost.iter().copied().filter(nothing).collect();
+                let wanted: Vec<u16> = (0..blocks as u16).collect();
+                let each = wanted.iter().map(std::slice::from_ref).chain([&wanted[..]]);
+                for wanted in each {
+                    for scheme in [Scheme::Conventional, Scheme::Pipeline] {
+                        let request = request(&code, g, wanted, &alive, &absent, Sink::Write);
+                        let flow = build(scheme, &RepairRequest { empty: &empty, ..request });
+                        let flow =
+                            flow.unwrap_or_else(|e| panic!("{name} {lengths:?} {lost:?} {wanted:?}: {e}"));
+                        stripe.check(&flow);
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A local parity of absent blocks is zero: it is made without sending a byte, beside one that is not.
 #[test]
 fn a_parity_of_nothing_costs_nothing() {

@@ -1,6 +1,6 @@
 //! What a recovery has to know of a block before it assigns helpers and requestors.
 
-use super::repair::survivors;
+use super::repair::{keepers, survivors};
 use super::{NodeFacts, Planner, Result, Source, World};
 use crate::Requestors;
 use crate::recovery::LostBlock;
@@ -79,10 +79,13 @@ impl Planner {
             },
             None => (replicas(world, placement), 1, stored_bytes),
         };
-        let holders: Vec<NodeId> = match &placement.stripe {
+        let mut holders: Vec<NodeId> = match &placement.stripe {
             Some(stripe) => stripe.holders.iter().copied().collect(),
             None => placement.facts.there().map(|l| l.node).collect(),
         };
+        if takers.all.allowed(&holders, 0, 1).is_err() {
+            holders = keepers(world, placement, holders.into_iter());
+        }
         // From a place that the block determines.
         let from = (placement.block.0 % (1 << 32)) as usize;
         let requestors = match takers.asked.as_mut().map(|asked| asked.allowed(&holders, 0, usize::MAX)) {

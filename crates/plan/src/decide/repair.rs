@@ -61,8 +61,8 @@ pub struct RepairPlan {
     pub has_spares: bool,
 }
 
-/// The node that gets the block: `asked`, if it may, else one that holds nothing of the stripe (or no replica), in the racks
-/// with the fewest of it, the least loaded.
+/// The node that gets the block: `asked`, if it may, else one whose host holds nothing of the stripe (or no replica), in the racks
+/// with the fewest of it, the least loaded. Where no host is free of them, a host is that holds only copies which are to go.
 ///
 /// # Errors
 /// [`DecideError::Conflict`] and [`DecideError::Invalid`] if the node that is asked for may not; [`DecideError::Plan`] if
@@ -79,8 +79,11 @@ pub fn requestor(
         None => placement.facts.there().map(|l| l.node).collect(),
     };
     let bytes = placement.facts.stored_bytes;
-    let hosts = world.topology.hosts(holders.iter().copied());
-    let holds = |node: &NodeId| hosts.contains(&world.topology.host_of(*node));
+    let kept = keepers(world, placement, holders.iter().copied());
+    let at = |nodes: &[NodeId]| world.topology.hosts(nodes.iter().copied());
+    let (kept_at, held_at) = (at(&kept), at(&holders.iter().copied().collect::<Vec<_>>()));
+    let holds = |node: &NodeId| kept_at.contains(&world.topology.host_of(*node));
+    let is_free = |node: &NodeId| !held_at.contains(&world.topology.host_of(*node));
     if let Some(asked) = asked {
         if !world.node(asked)?.is_living {
             return Err(DecideError::Conflict(format!("{asked}, the requestor, is dead")));
@@ -105,8 +108,23 @@ pub fn requestor(
     if others > 0 && usable.iter().all(holds) {
         return Err(DecideError::NoRoom { roomy: 0, usable: others, needed: 1, bytes });
     }
-    let holders: Vec<NodeId> = holders.into_iter().collect();
+    let holders: Vec<NodeId> = if usable.iter().any(is_free) { holders.into_iter().collect() } else { kept };
     Ok(crate::requestor(&world.topology, &usable, &holders, &load)?)
+}
+
+/// Returns those of the holders of a block's stripe, or of its replicas, that keep what they hold: all but nodes that leave, and dead ones
+/// with a copy of the block itself. None of the others takes blocks; their hosts may, where no other host is free.
+pub(super) fn keepers(
+    world: &World,
+    placement: &Placement,
+    holders: impl Iterator<Item = NodeId>,
+) -> Vec<NodeId> {
+    let is_own = |node: NodeId| placement.facts.on(node).is_some();
+    let keeps = |node: &NodeId| {
+        let facts = world.nodes.get(*node);
+        facts.is_none_or(|facts| !facts.is_leaving && (facts.is_living || !is_own(*node)))
+    };
+    holders.filter(keeps).collect()
 }
 
 /// A node for each lost block of a stripe, no two alike. The one that is asked for decodes and drives; the others are chosen.

@@ -1,9 +1,10 @@
 //! Members of stripes that lie worse than the cluster allows.
 
 use model::{
-    BlockFacts, BlockId, Location, MemberState, NodeId, StripeId, StripePlace, StripePlacement, Sums,
+    BlockFacts, BlockId, Location, MemberState, NodeId, Placement, StripeId, StripePlace, StripePlacement,
+    Sums,
 };
-use plan::decide::{NodeFacts, Planner, Relocation, World};
+use plan::decide::{NodeFacts, Planner, Relocation, Takers, World, requestor};
 use plan::{ByNode, Draw, Host, RackId, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -118,4 +119,54 @@ fn members_end_on_hosts_of_their_own_in_racks_that_may_be_lost_where_that_can_be
         assert!(most <= m || !could, "{places:?} {on:?}");
     }
     assert!(moved > 2_000, "{moved}");
+}
+
+/// Nodes 4 and 7 share a host. What node 7 holds goes to node 4 where no other host is free, unless node 7 keeps it.
+#[test]
+fn a_copy_that_goes_leaves_its_host_to_the_one_that_is_made() {
+    let places: Vec<(u32, u32)> = [1, 2, 3, 4, 5, 6, 4].into_iter().map(|host| (host % 2, host)).collect();
+    let on = [7, 1, 5, 6, 3].map(NodeId);
+    let stripe = stripe("rs-3+2", &on);
+    let (block, facts) = stripe.members[0].stored().cloned().unwrap();
+    let placement = Placement { block, facts, stripe: Some(stripe) };
+    let chosen = |set: &dyn Fn(NodeId, &mut NodeFacts)| {
+        let mut world = world(&places);
+        let mut nodes = (*world.nodes).clone();
+        for node in (1..=7).map(NodeId) {
+            let mut facts = nodes.get(node).unwrap().clone();
+            set(node, &mut facts);
+            nodes.insert(node, facts);
+        }
+        world.nodes = Arc::new(nodes);
+        let one = requestor(&world, &placement, None, &BTreeSet::new(), |_| 0);
+        let asked = requestor(&world, &placement, Some(NodeId(4)), &BTreeSet::new(), |_| 0);
+        let mut takers = Takers::new(&world, &BTreeSet::new(), BYTES).unwrap();
+        let of_many = planner().lost_block(&world, &placement, true, &mut takers);
+        let of_many = of_many.map(|found| found.lost.requestors);
+        assert_eq!(one.as_ref().ok().map(|node| vec![*node]), of_many.ok(), "both ways choose alike");
+        (one.ok().map(|node| node.0), asked.is_ok())
+    };
+    let leaves = |node: NodeId, of: &[u32]| of.contains(&node.0);
+    assert_eq!(
+        chosen(&|node, facts| facts.is_leaving = leaves(node, &[7])),
+        (Some(2), true),
+        "host 2 is free"
+    );
+    assert_eq!(chosen(&|node, facts| facts.is_leaving = leaves(node, &[2, 7])), (Some(4), true));
+    let dies = |node: NodeId, facts: &mut NodeFacts| {
+        facts.is_leaving = node.0 == 2;
+        facts.is_living = node.0 != 7;
+    };
+    assert_eq!(chosen(&dies), (Some(4), true));
+    assert_eq!(
+        chosen(&|node, facts| facts.is_leaving = leaves(node, &[2])),
+        (None, false),
+        "node 7 keeps it"
+    );
+    // Of another member, which may come back, the host is not free.
+    let other_dies = |node: NodeId, facts: &mut NodeFacts| {
+        facts.is_leaving = [2, 4].contains(&node.0);
+        facts.is_living = node.0 != 1;
+    };
+    assert_eq!(chosen(&other_dies), (None, false));
 }
