@@ -6,7 +6,7 @@ use crate::blocks::holders;
 use crate::error::Result;
 use crate::rows::CandidateRow;
 use crate::table::{Change, Read};
-use crate::virtuals::is_in_need;
+use crate::virtuals::{is_given, is_in_need};
 use model::{BlockCopy, BlockFacts, Flaw, Flawed, Location, NodeId, Reason};
 use std::collections::BTreeSet;
 
@@ -52,7 +52,8 @@ impl Catalog {
     }
 
     /// A copy that its node has just read, and found whole, is counted on again if its block still needs it. In a
-    /// stripe it takes the place of those on dead nodes. `digest` is what its sidecar says; `is_fenced`: its node obeys no
+    /// stripe it takes the place of those on dead nodes; a node with another member of the stripe keeps it only if the stripe does not give the
+    /// block without it. `digest` is what its sidecar says; `is_fenced`: its node obeys no
     /// earlier order to delete it. Whether it did.
     pub fn take_back(
         &self,
@@ -62,6 +63,7 @@ impl Catalog {
         living: &BTreeSet<NodeId>,
         now_ms: u64,
     ) -> Result<bool> {
+        let unread = self.unread();
         self.change(|txn| {
             let Some(mut row) = txn.get_block(*copy)? else { return Ok(false) };
             let candidate = txn.get::<CandidateRow>(copy)?;
@@ -73,7 +75,11 @@ impl Catalog {
             let is_the_block = row.sums.digest.is_none_or(|known| known == digest);
             let has_place = row.on(copy.node).is_none()
                 && match row.stripe {
-                    Some(place) if !place.is_virtual => !holders(txn, place.stripe)?.contains(&copy.node),
+                    Some(place) if !place.is_virtual => {
+                        let present = (living, &*unread);
+                        !holders(txn, place.stripe)?.contains(&copy.node)
+                            || !is_given(txn, &self.codes, place, present)?
+                    }
                     _ => true,
                 };
             if !(is_known && is_the_block && has_place && is_in_need(txn, &self.codes, &row, living)?) {
@@ -127,5 +133,50 @@ impl Change<'_> {
             self.to_candidate(copy, Reason::Surplus, row.stored_bytes, now_ms)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Memory;
+    use crate::rows::StripeRow;
+    use model::{BlockId, ClusterId, MemberState, StripeId, StripePlace, Sums};
+
+    /// Member i of an rs-2+1 stripe is on node i + 1. Another member's damaged copy, sound after all, lies on node 2, which has member 1.
+    #[test]
+    fn a_sound_copy_beside_another_member_counts_where_the_stripe_does_not_give_its_block() {
+        const STRIPE: StripeId = StripeId(1);
+        let catalog = Catalog::over(Box::new(Memory::default()), ClusterId(1)).unwrap();
+        catalog.begin_term(77, 0).unwrap();
+        let at = |node| Location { node: NodeId(node), generation: 1 };
+        let put_stripe = |txn: &Change<'_>| {
+            for index in 0..3 {
+                let stripe = Some(StripePlace { stripe: STRIPE, index, is_virtual: false });
+                let mut row = BlockFacts::new(10, Sums::default(), vec![at(u32::from(index) + 1)]);
+                if index == 0 {
+                    row.locations.clear();
+                    row.flawed.push(Flawed { location: at(2), flaw: Flaw::Damaged });
+                }
+                txn.set_block(BlockId(u128::from(index)), &BlockFacts { stripe, replicas: 1, ..row })?;
+            }
+            let members = (0..3).map(|index| MemberState::Stored(BlockId(index))).collect();
+            txn.put(&STRIPE, &StripeRow { code: "rs-2+1".to_owned(), block_bytes: 10, members })
+        };
+        catalog.change(put_stripe).unwrap();
+        let copy = BlockCopy { block: BlockId(0), node: NodeId(2), generation: 1 };
+        let take_back = |living: &[u32]| {
+            let living = living.iter().copied().map(NodeId).collect();
+            catalog.take_back(&copy, &[], false, &living, 0).unwrap()
+        };
+        let survives = || {
+            let survey = catalog.survey(&[1, 2, 3].map(NodeId).into()).unwrap();
+            (survey.health.stripes.into_iter().collect::<Vec<_>>(), survey.health.broken_stripes)
+        };
+        assert_eq!(survives(), (vec![(0, 1)], 0));
+        assert!(!take_back(&[1, 2, 3]), "the stripe gives it");
+        assert!(take_back(&[1, 2]), "node 3 is dead");
+        // All members are there, and the loss of node 2 is the loss of two.
+        assert_eq!(survives(), (vec![(0, 1)], 0));
     }
 }

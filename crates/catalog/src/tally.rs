@@ -198,7 +198,10 @@ impl Stripe {
             _ => codes.recoverable(&self.code, &usable).iter().filter(|had| !**had).count() as u64,
         };
         let margin = match codes.standing(&self.code, &usable) {
-            codes::Standing::Survives(losses) => Some(losses as u32),
+            // The loss of a node takes all members that it has.
+            codes::Standing::Survives(losses) => {
+                Some((losses as u32).saturating_sub(self.shared(blocks, present)))
+            }
             codes::Standing::Lost | codes::Standing::Unknown => None,
         };
         let carried_bytes = match missing {
@@ -212,6 +215,21 @@ impl Stripe {
             }
         };
         Standing { margin, missing, lost, carried_bytes }
+    }
+}
+
+impl Stripe {
+    /// How many members have their copies on nodes that have another one's.
+    fn shared(&self, blocks: &HashMap<BlockId, Block>, present: &Present) -> u32 {
+        let members = self.members.iter().filter(|state| !state.is_virtual());
+        let blocks = members.filter_map(|state| blocks.get(state.block()?));
+        let lives = |node: &&NodeId| present.living.contains(node);
+        let mut nodes: Vec<NodeId> =
+            blocks.filter_map(|block| block.nodes.iter().find(lives)).copied().collect();
+        let all = nodes.len();
+        nodes.sort_unstable();
+        nodes.dedup();
+        (all - nodes.len()) as u32
     }
 }
 

@@ -108,7 +108,7 @@ fn health(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
     let mut stripes = BTreeMap::new();
     for (id, stripe) in txn.all::<StripeRow>(&[])? {
         let margin = match catalog.codes.standing(&stripe.code, &usable(txn, &stripe, living)?) {
-            Standing::Survives(losses) => Some(losses as u64),
+            Standing::Survives(losses) => Some((losses as u64).saturating_sub(beside(txn, &stripe, living)?)),
             Standing::Lost | Standing::Unknown => None,
         };
         match margin {
@@ -129,6 +129,18 @@ fn health(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
         }
     }
     Ok(health)
+}
+
+/// Members on nodes that have another one, but for one on each node.
+fn beside(txn: &Snapshot<'_>, stripe: &StripeRow, living: &BTreeSet<NodeId>) -> Result<u64> {
+    let (mut nodes, mut beside) = (BTreeSet::new(), 0);
+    for state in stripe.members.iter().filter(|state| !state.is_virtual()) {
+        let Some(&block) = state.block() else { continue };
+        let row = referenced(txn, block)?;
+        let first = row.locations.iter().find(|location| living.contains(&location.node));
+        beside += first.map_or(0, |location| u64::from(!nodes.insert(location.node)));
+    }
+    Ok(beside)
 }
 
 fn margin_of(

@@ -8,7 +8,7 @@ use crate::rows::StripeRow;
 use crate::table::Read;
 use codes::Codebook;
 use model::note::{NotedMember, StripeNote};
-use model::{BlockFacts, BlockId, MemberState, NodeId};
+use model::{BlockFacts, BlockId, Location, MemberState, NodeId, StripePlace, Unread};
 use std::collections::BTreeSet;
 
 impl Catalog {
@@ -41,6 +41,24 @@ pub(crate) fn is_in_need(
     // Nearly always all are there, which the stripe was checked for when it was made.
     let are_all_there = row.members.iter().zip(&usable).all(|(state, usable)| state.is_virtual() || *usable);
     Ok(!are_all_there && !gives(codes, &row, &usable, place.index))
+}
+
+/// Whether the copies of a stripe that live and can be read give its member at this place, which may be one of them.
+pub(crate) fn is_given(
+    txn: &impl Read,
+    codes: &Codebook,
+    place: StripePlace,
+    (living, unread): (&BTreeSet<NodeId>, &Unread),
+) -> Result<bool> {
+    let row = stripe(txn, place.stripe)?;
+    let is_had = |state: &MemberState<BlockId>| {
+        let Some(&block) = state.block() else { return Ok(true) };
+        let facts = perhaps_unreadable(txn, block, row.block_bytes)?;
+        let is_read = |l: &Location| living.contains(&l.node) && !unread.contains(l.copy_of(block));
+        Ok(facts.stored_bytes == 0 && !state.is_virtual() || facts.locations.iter().any(is_read))
+    };
+    let usable = row.members.iter().map(is_had).collect::<Result<Vec<bool>>>()?;
+    Ok(gives(codes, &row, &usable, place.index))
 }
 
 /// Whether the stored members of a stripe, all of them, give the virtual ones by its code.
