@@ -1,7 +1,7 @@
 //! Blocks that have all of their copies, in one rack or on one host, though there are others: they get another copy elsewhere, and
 //! then have one too many. And members of stripes that share a host, or of which a rack holds more than may be lost with
 //! it: they move (`plan/src/decide/relocate.rs`). No row tells it, since it depends on who leaves and comes. So all rows are looked
-//! at when that has changed, a piece at a time, and each hour.
+//! at when that has changed, a piece at a time, once more when rows have changed, and each hour.
 
 use super::queue::{Queue, Why};
 use super::{Blocked, REST, standing};
@@ -16,6 +16,13 @@ use std::collections::BTreeSet;
 
 /// Rows are looked at at least this often.
 const EVERY_MS: u64 = 3_600_000;
+
+/// What was put or made while nodes were away is noted only after they are back, and a look that began with their return may have passed it.
+/// So rows are looked at again once they have changed, but not sooner than this after the last look began …
+const CHANGED_MS: u64 = 15_000;
+
+/// … nor than so many times as long as it took: a hundredth of a processor at most.
+const CHANGED_REST: u64 = 100;
 
 /// Where nodes stand, and which of them take blocks.
 type Ground = (Sites, BTreeSet<NodeId>);
@@ -36,6 +43,10 @@ pub(super) struct Spreading {
     /// Another copy of these was made, so that they have too many.
     crowded: Vec<BlockId>,
     rests_until_ms: u64,
+    /// How long the last sweep took.
+    took_ms: u64,
+    /// Changes of the catalog since its start, when the last sweep began.
+    changes: u64,
 }
 
 #[derive(Debug)]
@@ -70,7 +81,7 @@ impl Spreading {
             let thinned = attempts.records.run(move |c| c.thin_out(&crowded, &known, &stay, now_ms)).await?;
             tell_thinned(attempts, thinned);
         }
-        if !self.begin((sites.clone(), takers.clone()), now_ms) {
+        if !self.begin((sites.clone(), takers.clone()), attempts.records.changes(), now_ms) {
             return Ok(false);
         }
         let Some(at) = self.sweep.as_ref().map(|sweep| sweep.at) else { return Ok(false) };
@@ -108,20 +119,24 @@ impl Spreading {
     }
 
     /// Begins a sweep if it is time for one. Whether one is under way.
-    fn begin(&mut self, ground: Ground, now_ms: u64) -> bool {
+    fn begin(&mut self, ground: Ground, changes: u64, now_ms: u64) -> bool {
         if self.sweep.is_some() {
             return true;
         }
         let is_new = self.swept.as_ref().is_none_or(|(before, _)| *before != ground);
         let is_old = self.swept.as_ref().is_none_or(|(_, at_ms)| now_ms.saturating_sub(*at_ms) >= EVERY_MS);
+        let changed_ms = CHANGED_MS.max(self.took_ms.saturating_mul(CHANGED_REST));
+        let is_changed = self.changes != changes
+            && self.swept.as_ref().is_some_and(|(_, at_ms)| now_ms.saturating_sub(*at_ms) >= changed_ms);
         let is_more = (self.has_more || self.has_moved) && self.queue.len() == 0;
-        if now_ms < self.rests_until_ms || !(is_new || is_old || is_more) {
+        if now_ms < self.rests_until_ms || !(is_new || is_old || is_changed || is_more) {
             return false;
         }
         if is_new {
             self.queue.all_may_go();
         }
         self.swept = Some((ground, now_ms));
+        self.changes = changes;
         self.has_moved = false;
         self.queue.begin_sweep();
         self.sweep = Some(Sweep { began_ms: now_ms, at: At::Block(None), found: 0, blocked: Blocked::new() });
@@ -169,7 +184,8 @@ impl Spreading {
             return;
         }
         self.queue.end_sweep();
-        self.rests_until_ms = now_ms + now_ms.saturating_sub(sweep.began_ms) * REST;
+        self.took_ms = now_ms.saturating_sub(sweep.began_ms);
+        self.rests_until_ms = now_ms + self.took_ms * REST;
         self.has_more = sweep.found > self.queue.len();
         self.blocked = std::mem::take(&mut sweep.blocked);
         self.sweep = None;
@@ -210,4 +226,25 @@ pub(super) async fn spread(attempts: &Attempts, job: &Job, block: BlockId) -> Re
         },
     };
     attempts.carry(job, Wanted::Block(block), &options).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_looked_at_again_once_they_have_changed() {
+        let mut spreading = Spreading::default();
+        let ground = || (Sites::new(), BTreeSet::from([NodeId(1)]));
+        let mut looks = |changes, now_ms: u64| {
+            let begins = spreading.begin(ground(), changes, now_ms);
+            spreading.end(None, now_ms + 200);
+            begins
+        };
+        assert!(looks(1, 0), "the first time");
+        assert!(!looks(1, 100_000), "nothing has changed");
+        assert!(!looks(2, CHANGED_MS), "that took 200 ms: once in 20 s suffices");
+        assert!(looks(2, 20_000) && !looks(3, 39_999) && looks(3, 40_000));
+        assert!(looks(3, 40_000 + EVERY_MS), "each hour in any case");
+    }
 }
