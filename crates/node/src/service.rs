@@ -502,6 +502,9 @@ fn check(flows: &FlowStore, wanted: &proto::BlockRef, verify: bool) -> Result<pr
     if reader.as_ref().is_err_and(StoreError::says_nothing) {
         flows.suspects.suspect(copy);
     }
+    if !is_another && matches!(verdict, Some((_, Ok(Verdict::Whole)))) {
+        flows.suspects.is_whole(copy);
+    }
     let damaged = is_found || flows.suspects.is_corrupt(copy);
     let is_sound = verdict.is_none_or(|(_, verdict)| matches!(verdict, Ok(Verdict::Whole)));
     let sound = reader.ok().filter(|_| is_sound && flows.store.vouches() && flows.suspects.is_clear(copy));

@@ -139,7 +139,12 @@ impl Suspects {
         state.suspected.remove(&copy);
         state.unread.remove(&copy);
         if let Some(before) = state.corrupt.get_mut(&copy) {
-            *before = if retry.at_ms == u64::MAX { retry } else { before.longer(AGAIN_AT_MOST_MS, now_ms) };
+            // What others tried meanwhile makes this node wait no longer.
+            *before = match retry.at_ms {
+                u64::MAX => retry,
+                _ if now_ms < before.at_ms => *before,
+                _ => before.longer(AGAIN_AT_MOST_MS, now_ms),
+            };
         } else if state.corrupt.len() < MAX_CORRUPT {
             state.corrupt.insert(copy, retry);
         } else if !std::mem::replace(&mut state.has_lost_count, true) {
@@ -472,6 +477,18 @@ mod tests {
         suspects.is_whole(COPY);
         assert_eq!(suspects.corrupt(), [COPY], "it is whole, and another block than was recorded");
         assert!(!suspects.judge_next(&store));
+    }
+
+    #[test]
+    fn what_others_find_damaged_before_its_next_reading_is_not_read_later() {
+        let suspects = Suspects::default();
+        suspects.condemn(COPY);
+        let before = suspects.lock().corrupt[&COPY];
+        suspects.condemn(COPY);
+        assert_eq!(suspects.lock().corrupt[&COPY].at_ms, before.at_ms);
+        suspects.lock().corrupt.insert(COPY, Retry { pause_ms: AGAIN_MS, at_ms: 0 });
+        suspects.condemn(COPY);
+        assert_eq!(suspects.lock().corrupt[&COPY].pause_ms, 2 * AGAIN_MS);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::rig::{REQUESTOR, Rig, STORED, suspect};
 use flow::Scheme;
 use model::{BlockId, Cause, ClusterId};
-use node::store::Store;
+use node::store::{CopyId, Store};
 use tonic::Code;
 use wire::proto;
 use wire::proto::node_client::NodeClient;
@@ -93,6 +93,28 @@ async fn orders_of_an_older_term_and_those_that_were_called_off_are_refused() {
     assert!(store.contains(block, STORED).unwrap());
     let new = proto::DeleteBlocksRequest { by: Some(change(3, 6)), ..late };
     assert_eq!(client.delete_blocks(new).await.unwrap().into_inner().deleted, 1);
+}
+
+/// The copy failed twice before, by a passing fault of the disk. It counts again as soon as somebody has it read whole.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_check_that_reads_a_condemned_copy_clears_it() {
+    let rig = Rig::new("rs-2+1", &[300_000; 2], 32 * 1024).await;
+    let (flows, block) = (rig.nodes[0].flows(), rig.ids[0]);
+    flows.store.welcomed(CLUSTER).unwrap();
+    let copy = CopyId { block, generation: STORED };
+    flows.suspects.condemn(copy);
+    let addr = format!("http://{}", rig.nodes[0].control_addr());
+    let mut client = NodeClient::connect(addr).await.unwrap();
+    let blocks = order(&flows.store, block).blocks;
+    let mut check = async |verify| {
+        let look = proto::CheckBlocksRequest { blocks: blocks.clone(), verify, ..Default::default() };
+        client.check_blocks(look).await.unwrap().into_inner().blocks.remove(0)
+    };
+    let unread = check(false).await;
+    assert!(unread.damaged && !unread.there, "nobody has read it");
+    let read = check(true).await;
+    assert!(read.there && !read.damaged);
+    assert!(flows.suspects.is_clear(copy));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
