@@ -196,6 +196,11 @@ pub(crate) fn perhaps_unreadable(txn: &impl Read, block: BlockId, block_bytes: u
     }
 }
 
+/// Whether a copy is on a living node that can read it.
+pub(crate) fn is_readable(copy: BlockCopy, living: &BTreeSet<NodeId>, unread: &Unread) -> bool {
+    living.contains(&copy.node) && !unread.contains(copy)
+}
+
 /// A stripe that a block refers to.
 pub(crate) fn stripe(txn: &impl Read, stripe: StripeId) -> Result<StripeRow> {
     txn.get::<StripeRow>(&stripe)?.ok_or_else(|| damaged_row(StripeRow::TABLE, &stripe.to_bytes(), MISSING))

@@ -9,7 +9,7 @@
 //! All but `begin` hold only for the current attempt.
 
 use crate::Catalog;
-use crate::blocks::{holders, writers};
+use crate::blocks::{holders, is_readable, writers};
 use crate::error::{CatalogError, Result};
 use crate::put_block::FIRST_GENERATION;
 use crate::rows::{IntentRow, NewStripe, Purpose};
@@ -235,7 +235,7 @@ impl Change<'_> {
         }
         let goes = |l: &Location| row.stripe.is_some() || replaces == Some(l.node);
         let (gone, stay): (Vec<Location>, Vec<Location>) = row.locations.iter().partition(|l| goes(l));
-        let is_read = |l: &&Location| living.contains(&l.node) && !unread.contains(l.copy_of(copy.block));
+        let is_read = |l: &&Location| is_readable(l.copy_of(copy.block), living, unread);
         if let Some(back) = gone.iter().find(is_read) {
             return Ok(Fate::Refused(format!("{} is back with block {}", back.node, copy.block)));
         }

@@ -9,7 +9,7 @@
 
 use crate::Catalog;
 use crate::backend::Scan;
-use crate::blocks::{perhaps_unreadable, stripe};
+use crate::blocks::{is_readable, perhaps_unreadable, stripe};
 use crate::error::Result;
 use crate::rows::StripeRow;
 use crate::table::{Key, Read};
@@ -107,7 +107,7 @@ fn is_given_whole(
     for member in stripe.members.iter().filter(|member| !member.is_virtual()) {
         let Some(&block) = member.block() else { continue };
         let facts = perhaps_unreadable(txn, block, stripe.block_bytes)?;
-        let is_read = |l: &Location| living.contains(&l.node) && !unread.contains(l.copy_of(block));
+        let is_read = |l: &Location| is_readable(l.copy_of(block), living, unread);
         if !facts.locations.iter().any(is_read) {
             return Ok(false);
         }
@@ -161,8 +161,8 @@ impl Catalog {
         })
     }
 
-    /// Of each of these blocks the copies that are too many, and without which the others lie as well, are candidates; of a virtual block,
-    /// all copies once each stored member of its stripe has one that lives and can be read. Returns how many copies are.
+    /// Makes surplus copies of these blocks candidates: copies beyond those wanted, if the others are spread as well without them, and all
+    /// copies of a virtual block if each stored member of its stripe has a living, readable copy. Returns the number of copies.
     pub fn thin_out(
         &self,
         blocks: &[BlockId],

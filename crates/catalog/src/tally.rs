@@ -219,7 +219,7 @@ impl Stripe {
 }
 
 impl Stripe {
-    /// How many members have their copies on nodes that have another one's.
+    /// Returns the number of members that share a node with another member, not counting one for each node.
     fn shared(&self, blocks: &HashMap<BlockId, Block>, present: &Present) -> u32 {
         let members = self.members.iter().filter(|state| !state.is_virtual());
         let blocks = members.filter_map(|state| blocks.get(state.block()?));

@@ -131,7 +131,7 @@ fn health(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> R
     Ok(health)
 }
 
-/// Members on nodes that have another one, but for one on each node.
+/// Returns the number of members that share a node with another member, not counting one for each node.
 fn beside(txn: &Snapshot<'_>, stripe: &StripeRow, living: &BTreeSet<NodeId>) -> Result<u64> {
     let (mut nodes, mut beside) = (BTreeSet::new(), 0);
     for state in stripe.members.iter().filter(|state| !state.is_virtual()) {

@@ -2,7 +2,7 @@
 //! the code gives the ones from the others; their replicas of before are candidates, which come back if it does not.
 
 use crate::Catalog;
-use crate::blocks::{perhaps_unreadable, referenced, stripe};
+use crate::blocks::{is_readable, perhaps_unreadable, referenced, stripe};
 use crate::error::Result;
 use crate::rows::StripeRow;
 use crate::table::Read;
@@ -54,7 +54,7 @@ pub(crate) fn is_given(
     let is_had = |state: &MemberState<BlockId>| {
         let Some(&block) = state.block() else { return Ok(true) };
         let facts = perhaps_unreadable(txn, block, row.block_bytes)?;
-        let is_read = |l: &Location| living.contains(&l.node) && !unread.contains(l.copy_of(block));
+        let is_read = |l: &Location| is_readable(l.copy_of(block), living, unread);
         Ok(facts.stored_bytes == 0 && !state.is_virtual() || facts.locations.iter().any(is_read))
     };
     let usable = row.members.iter().map(is_had).collect::<Result<Vec<bool>>>()?;

@@ -70,13 +70,9 @@ impl Membership {
         let start = NewStart { node, row: row.clone(), cluster, seen: admitted.seen };
         let (cluster, is_noted) = self.unnoted.note(&self.records, start).await?;
         match self.hear(node, hello.heard.map(Stamp::from).unwrap_or_default()).await {
-            // It registers again, and says so again.
-            Err(error)
-                if is_noted && !matches!(error, CoordinatorError::Catalog(CatalogError::ChangesWait(_))) =>
-            {
-                return Err(error);
-            }
-            _ => {}
+            // The node registers again, and says so again.
+            Err(CoordinatorError::Catalog(CatalogError::NoRoom { .. })) if !is_noted => {}
+            heard => _ = unless_damaged(node, heard)?,
         }
         // Committed before the inventory is complete, so the node cannot be blamed for lacking what came later.
         let placed = self.records.run(move |catalog| catalog.held_by(node)).await;
@@ -92,9 +88,15 @@ impl Membership {
         self.cluster.health.registered(node, row, admitted.is_set_back);
         tracing::info!(%node, blocks = held.len(), halves = unjudged.len(), strange, "registered");
         let listed = Listed { whole: held, halves: unjudged };
-        unless_damaged(node, self.comparison.registered(node, listed, &placed).await)?;
+        match self.comparison.registered(node, listed, &placed).await {
+            // Nothing is deleted on a node that was not compared; it is at its next registration, or in turn.
+            Err(CoordinatorError::Catalog(error @ CatalogError::NoRoom { .. })) => {
+                tracing::warn!(%node, %error, "it registers without being compared with the catalog");
+            }
+            compared => _ = unless_damaged(node, compared)?,
+        }
         let settings = Some(operator::told(self.settings.of_node(node)));
-        let now = Some(self.holders.word().await?.into());
+        let now = self.word(node).await?;
         let cluster = cluster.to_vec();
         Ok(proto::RegisterReply {
             cluster,
@@ -117,9 +119,15 @@ impl Membership {
         let noted = self.damaged.found(damaged).await;
         self.cluster.health.dealt_with(&noted);
         let settings = Some(operator::told(self.settings.of_node(node)));
-        let now = Some(self.holders.word().await?.into());
+        let now = self.word(node).await?;
         let register_again = self.unnoted.can_be_noted(&self.records, node).await;
         Ok(proto::HeartbeatReply { register_again, settings, now })
+    }
+
+    /// Returns the last change, as nodes are told; `None` if the row that says it is damaged.
+    async fn word(&self, node: NodeId) -> Result<Option<proto::Stamp>> {
+        let word = self.holders.word().await;
+        Ok(unless_damaged(node, word)?.map(Into::into))
     }
 
     /// Takes the report of a helper beside a DataNode of HDFS. Nothing of it is stored. A helper that is new, or counts as dead, must answer a
@@ -299,12 +307,14 @@ fn start_of(hello: &proto::NodeHello) -> Result<Start> {
     })
 }
 
-/// Returns what was read of the catalog, or compared with it; `None` if the catalog's file is damaged. The node lives all the same, so that its
+/// Returns what was read of the catalog or written there; `None` if the catalog's file is damaged. The node lives all the same, so that its
 /// copies can be read. Nothing is deleted or noted until the file is rebuilt; then the node registers again.
 fn unless_damaged<T>(node: NodeId, read: Result<T>) -> Result<Option<T>> {
     match read {
-        Err(CoordinatorError::Catalog(error)) if error.is_damage() => {
-            tracing::warn!(%node, %error, "it registers without being compared with the catalog");
+        Err(CoordinatorError::Catalog(error))
+            if error.is_damage() || matches!(error, CatalogError::ChangesWait(_)) =>
+        {
+            tracing::warn!(%node, %error, "the damaged catalog is gone around for this node");
             Ok(None)
         }
         read => read.map(Some),

@@ -139,7 +139,7 @@ impl Suspects {
         state.suspected.remove(&copy);
         state.unread.remove(&copy);
         if let Some(before) = state.corrupt.get_mut(&copy) {
-            // What others tried meanwhile makes this node wait no longer.
+            // A failure that somebody else met before the next reading does not postpone it.
             *before = match retry.at_ms {
                 u64::MAX => retry,
                 _ if now_ms < before.at_ms => *before,

@@ -17,11 +17,11 @@ use std::collections::BTreeSet;
 /// Rows are looked at at least this often.
 const EVERY_MS: u64 = 3_600_000;
 
-/// What was put or made while nodes were away is noted only after they are back, and a look that began with their return may have passed it.
-/// So rows are looked at again once they have changed, but not sooner than this after the last look began …
+/// A put that began while nodes were away may commit after they are back, when the sweep that began with their return has passed its rows. So a
+/// changed catalog is swept again, but not sooner than this after the last sweep began …
 const CHANGED_MS: u64 = 15_000;
 
-/// … nor than so many times as long as it took: a hundredth of a processor at most.
+/// … nor than this many times its duration, so that sweeps take at most a hundredth of the time.
 const CHANGED_REST: u64 = 100;
 
 /// Where nodes stand, and which of them take blocks.

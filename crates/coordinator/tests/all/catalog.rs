@@ -269,18 +269,23 @@ async fn a_damaged_row_is_named_and_panics_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_that_start_over_a_damaged_catalog_live_and_are_read() {
-    let mut cluster = Cluster::new(3, Settings::default()).await;
+    let mut cluster = Cluster::new(4, Settings::default()).await;
     cluster.put("sound", b"x").await.unwrap();
     cluster.put("object", b"y").await.unwrap();
+    let sound = cluster.lookup("sound").await.unwrap().blocks.remove(0);
     cluster.stop().await;
     let good = row(&cluster.disk, b"object", None).unwrap();
     row(&cluster.disk, b"object", Some(&[]));
+    // A copy too many, which a comparison would note.
+    let other = (1..=4).find(|node| !sound.nodes.contains(node)).unwrap();
+    let copy = cluster.world.stored(sound.nodes[0], &sound.block).unwrap();
+    cluster.world.store(other, &sound.block, copy);
     // Nobody keeps the catalog, so it stays damaged.
     cluster.world.forget_records();
     let mut cluster = cluster.restart().await;
     let is_damaged = async |c: &mut Cluster| c.status().await.safe_mode.contains("is damaged");
     cluster.until("the damage is found", is_damaged).await;
-    for node in 1..=3 {
+    for node in 1..=4 {
         let before = cluster.world.word(node);
         cluster.world.restart(node, vec![before]);
         let kinds = [Kind::Hello(cluster.world.hello(node)), Kind::Blocks(cluster.world.inventory(node))];
@@ -301,7 +306,7 @@ async fn nodes_that_start_over_a_damaged_catalog_live_and_are_read() {
     row(&cluster.disk, b"object", Some(&good));
     let mut cluster = cluster.restart().await;
     let nodes = cluster.status().await.nodes;
-    assert!(nodes.len() == 3 && nodes.iter().all(|node| node.living && !node.set_back), "{nodes:?}");
+    assert!(nodes.len() == 4 && nodes.iter().all(|node| node.living && !node.set_back), "{nodes:?}");
     assert_eq!(cluster.get("object").await.unwrap().0, b"y");
 }
 

@@ -201,8 +201,8 @@ fn lost_members_that_store_nothing_help_like_others() {
     assert!(with > without, "{empty:?}: {with} and {without}");
 }
 
-/// What is zero in a short stripe may say that single symbols of other members are zero too: they are not read, and whatever is lost, all
-/// that the code gives is read and made again.
+/// Zero members of a short stripe can prove that single symbols of other members are zero. Flows do not read those, and read and rebuild all
+/// data after any two losses.
 #[test]
 fn every_short_stripe_of_a_vertical_code_is_read_and_rebuilt() {
     for name in ["xcode-5", "hdp-5"] {

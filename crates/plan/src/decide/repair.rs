@@ -62,7 +62,7 @@ pub struct RepairPlan {
 }
 
 /// The node that gets the block: `asked`, if it may, else one whose host holds nothing of the stripe (or no replica), in the racks
-/// with the fewest of it, the least loaded. Where no host is free of them, a host is that holds only copies which are to go.
+/// with the fewest of it, the least loaded. If every host holds some, a host counts as free if all that it holds will go.
 ///
 /// # Errors
 /// [`DecideError::Conflict`] and [`DecideError::Invalid`] if the node that is asked for may not; [`DecideError::Plan`] if
@@ -112,8 +112,8 @@ pub fn requestor(
     Ok(crate::requestor(&world.topology, &usable, &holders, &load)?)
 }
 
-/// Returns those of the holders of a block's stripe, or of its replicas, that keep what they hold: all but nodes that leave, and dead ones
-/// with a copy of the block itself. None of the others takes blocks; their hosts may, where no other host is free.
+/// Returns the holders of a block's stripe, or of its replicas, that keep their copies: all but leaving nodes, and dead nodes with a copy of the
+/// block itself. The others take no blocks, but other nodes of their hosts may.
 pub(super) fn keepers(
     world: &World,
     placement: &Placement,

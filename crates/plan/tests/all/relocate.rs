@@ -163,7 +163,7 @@ fn a_copy_that_goes_leaves_its_host_to_the_one_that_is_made() {
         (None, false),
         "node 7 keeps it"
     );
-    // Of another member, which may come back, the host is not free.
+    // The host of a dead node with another member is not free, because that node may come back.
     let other_dies = |node: NodeId, facts: &mut NodeFacts| {
         facts.is_leaving = [2, 4].contains(&node.0);
         facts.is_living = node.0 != 1;
