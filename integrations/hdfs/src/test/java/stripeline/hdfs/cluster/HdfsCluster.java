@@ -11,6 +11,7 @@ import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -282,6 +283,19 @@ final class HdfsCluster implements AutoCloseable {
       }
     }
     return files;
+  }
+
+  /** The bytes of each copy of a member of a group, by machine; HDFS may remove a copy between its listing and its reading. */
+  Map<Integer, byte[]> copiesOf(LocatedStripedBlock group, int member) throws IOException {
+    Map<Integer, byte[]> copies = new TreeMap<>();
+    for (Map.Entry<Integer, Path> file : filesOf(group, member).entrySet()) {
+      try {
+        copies.put(file.getKey(), Files.readAllBytes(file.getValue()));
+      } catch (NoSuchFileException gone) {
+        // It is no copy any more.
+      }
+    }
+    return copies;
   }
 
   /** Numbers of machines that have a part of a member of a group, and not yet all of it. */

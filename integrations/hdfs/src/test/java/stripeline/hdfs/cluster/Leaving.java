@@ -74,14 +74,17 @@ final class Leaving {
   /** Every block that it has is on another machine as well, the same byte for byte. */
   void check() throws IOException {
     for (Stored each : stored) {
-      Map<Integer, Path> files = cluster.filesOf(each.group(), each.member());
-      files.remove(machine.number());
-      if (files.isEmpty()) {
+      Map<Integer, byte[]> copies = cluster.copiesOf(each.group(), each.member());
+      byte[] here = copies.remove(machine.number());
+      if (here == null) {
+        throw new IOException(each.file() + " is gone, and what it held cannot be compared");
+      }
+      if (copies.isEmpty()) {
         throw new IOException(each.file() + " is nowhere else");
       }
-      for (Path file : files.values()) {
-        if (Files.mismatch(file, each.file()) >= 0) {
-          throw new IOException(file + " is not " + each.file());
+      for (Map.Entry<Integer, byte[]> copy : copies.entrySet()) {
+        if (!Arrays.equals(here, copy.getValue())) {
+          throw new IOException("what machine " + copy.getKey() + " has is not " + each.file());
         }
       }
     }

@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -70,8 +71,8 @@ record Losses(HdfsCluster cluster, Random random) {
     });
     Map<Integer, byte[]> before = new TreeMap<>();
     for (int member = 0; member < 16; member++) {
-      for (Path stored : cluster.filesOf(group, member).values()) {
-        before.put(member, Files.readAllBytes(stored));
+      for (byte[] copy : cluster.copiesOf(group, member).values()) {
+        before.put(member, copy);
       }
     }
     for (int member : members) {
@@ -88,16 +89,14 @@ record Losses(HdfsCluster cluster, Random random) {
   void awaitBack(Loss loss) throws Exception {
     for (int member : loss.members()) {
       byte[] before = loss.before().get(member);
+      List<byte[]> copies = new ArrayList<>();
       cluster.await("member " + member + " of " + loss.file(), RECOVERED_WITHIN, () -> {
-        for (Path stored : cluster.filesOf(loss.group(), member).values()) {
-          if (Files.size(stored) == before.length) {
-            return true;
-          }
-        }
-        return false;
+        copies.clear();
+        copies.addAll(cluster.copiesOf(loss.group(), member).values());
+        return copies.stream().anyMatch(copy -> copy.length == before.length);
       });
-      for (Path stored : cluster.filesOf(loss.group(), member).values()) {
-        assertArrayEquals(before, Files.readAllBytes(stored), () -> "member " + member + " of " + loss.file());
+      for (byte[] copy : copies) {
+        assertArrayEquals(before, copy, () -> "member " + member + " of " + loss.file());
       }
     }
   }

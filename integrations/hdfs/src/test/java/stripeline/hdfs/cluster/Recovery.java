@@ -176,10 +176,10 @@ public final class Recovery {
     Map<String, String> digests = new TreeMap<>();
     for (LocatedStripedBlock group : cluster.groups(FILE)) {
       for (int member = 0; member < newest; member++) {
-        Path stored = cluster.filesOf(group, member).get(machine);
-        if (stored != null) {
+        byte[] copy = cluster.copiesOf(group, member).get(machine);
+        if (copy != null) {
           MessageDigest digest = MessageDigest.getInstance("SHA-256");
-          digests.put(stored.getFileName().toString(), HexFormat.of().formatHex(digest.digest(Files.readAllBytes(stored))));
+          digests.put("blk_" + (group.getBlock().getBlockId() + member), HexFormat.of().formatHex(digest.digest(copy)));
         }
       }
     }

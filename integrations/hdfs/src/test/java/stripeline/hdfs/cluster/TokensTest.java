@@ -12,6 +12,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -208,12 +209,9 @@ class TokensTest {
   private static void awaitReplaced(LocatedStripedBlock group, int member, byte[] right, String file) throws Exception {
     String block = "blk_" + (group.getBlock().getBlockId() + member);
     cluster.await(block + " to be made anew", Losses.RECOVERED_WITHIN, () -> {
-      List<Path> stored = List.copyOf(cluster.filesOf(group, member).values());
-      boolean isRight = !stored.isEmpty();
-      for (Path each : stored) {
-        isRight &= Arrays.equals(right, Files.readAllBytes(each));
-      }
-      return isRight && cluster.isWhole(List.of(file));
+      Collection<byte[]> copies = cluster.copiesOf(group, member).values();
+      return !copies.isEmpty() && copies.stream().allMatch(copy -> Arrays.equals(right, copy))
+          && cluster.isWhole(List.of(file));
     });
   }
 
