@@ -296,11 +296,13 @@ impl Claim {
         }
         let attention = self.attention.as_ref()?;
         let names_objects = attention.iter().any(|code| code == "UNREADABLE_OBJECTS");
-        let is_known = attention.iter().all(|code| ATTENTION.contains(&&**code));
-        if (self.exit_code == Some(0)) != attention.is_empty() || names_objects != (self.unreadable > 0) {
-            return Some("health gives other reasons than it says");
-        }
-        (!is_known).then_some("health gives a reason that it does not document")
+        let exit_codes: Option<Vec<i32>> = attention.iter().map(|code| exit_code_of(code)).collect();
+        let Some(exit_codes) = exit_codes else {
+            return Some("health gives a reason that it does not document");
+        };
+        let gravest = exit_codes.into_iter().max().unwrap_or(0);
+        let is_other = self.exit_code != Some(gravest) || names_objects != (self.unreadable > 0);
+        is_other.then_some("health gives other reasons than it says")
     }
 
     /// Whether this object can be read. `None` if it may be unreadable but not named.
@@ -320,18 +322,26 @@ fn code_of(attention: &Value) -> String {
 /// Codes about copies that are away or cannot be read.
 const OF_COPIES: [&str; 4] = ["UNREADABLE_OBJECTS", "BROKEN_STRIPES", "SHORT_BLOCKS", "UNREAD_COPIES"];
 
-/// All codes that `health` may report.
-const ATTENTION: [&str; 9] = [
-    "UNREADABLE_OBJECTS",
-    "BROKEN_STRIPES",
-    "SHORT_BLOCKS",
-    "UNREAD_COPIES",
-    "STUCK_WISH",
-    "STUCK_HEALING",
-    "SLOW_HEALING",
-    "SAFE_MODE",
-    "UNCHECKED_CATALOG",
+/// All codes that `health` may report, each with its exit code.
+const ATTENTION: [(&str, i32); 9] = [
+    ("UNREADABLE_OBJECTS", UNREADABLE),
+    ("BROKEN_STRIPES", UNREADABLE),
+    ("SHORT_BLOCKS", SHORT),
+    ("UNREAD_COPIES", SHORT),
+    ("STUCK_WISH", SHORT),
+    ("STUCK_HEALING", 0),
+    ("SLOW_HEALING", SHORT),
+    ("SAFE_MODE", SHORT),
+    ("UNCHECKED_CATALOG", SHORT),
 ];
+
+/// The exit code of `health` for a code that it reports. `None` if it is not documented.
+fn exit_code_of(code: &str) -> Option<i32> {
+    ATTENTION.iter().find(|(known, _)| *known == code).map(|&(_, exit_code)| exit_code)
+}
+
+/// Exit code of `health` when all can be read and something needs attention.
+const SHORT: i32 = 3;
 
 /// Exit code of `health` when something cannot be read.
 const UNREADABLE: i32 = 4;
