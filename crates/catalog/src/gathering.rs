@@ -105,8 +105,8 @@ pub(crate) fn gathers(txn: &impl Read) -> Result<Gathers> {
 }
 
 impl Change<'_> {
-    /// A block joins a stripe that is as it was when the block was placed.
-    pub(crate) fn join(&self, join: &Join, block: BlockId) -> Result<()> {
+    /// Whether a block may join a stripe: the stripe is as it was when the block was placed.
+    pub(crate) fn may_join(&self, join: &Join, block: BlockId) -> Result<()> {
         let Join { stripe, before, after } = join;
         if self.get::<GatheringRow>(stripe)? != *before {
             return Err(CatalogError::Overtaken(format!("stripe {stripe} has changed")));
@@ -117,8 +117,13 @@ impl Change<'_> {
         if after.blocks.last().is_none_or(|last| last.block != block) {
             return Err(CatalogError::Bug(format!("block {block} joins a stripe without being its last")));
         }
-        self.put(stripe, after)?;
-        self.put(&block, &GatheredRow { stripe: *stripe })
+        Ok(())
+    }
+
+    /// A block joins a stripe that it may join.
+    pub(crate) fn join(&self, join: &Join, block: BlockId) -> Result<()> {
+        self.put(&join.stripe, &join.after)?;
+        self.put(&block, &GatheredRow { stripe: join.stripe })
     }
 
     /// A block is no part of a stripe to come any more, if it was of one.

@@ -94,7 +94,7 @@ pub use intent::Intent;
 pub use inventory::Reconciled;
 pub use lacks::Lack;
 pub use letting_go::{Sight, Wait};
-pub use put::NewPut;
+pub use put::{Joining, NewPut};
 pub use put_block::{CommittedBlock, FIRST_GENERATION, MIN_REPLICAS, PlannedBlock, PutPlace};
 pub use record::Record;
 pub use recover::{Choices, Findings, FoundBlock, Recovered, RecoveredAt};

@@ -88,21 +88,24 @@ impl Catalog {
         now_ms: u64,
         lease_until_ms: u64,
     ) -> Result<Stamp> {
+        let planned = Joining { put, planned, join, lease_until_ms };
+        self.plan_all_gathered(&[planned], now_ms)?.pop().unwrap_or(Err(CatalogError::NoSuchPut))
+    }
+
+    /// The same for blocks of several puts, in one change. A block that may not be planned leaves the others as they are; those that were to
+    /// join its stripe after it are [`CatalogError::Overtaken`].
+    pub fn plan_all_gathered(&self, all: &[Joining<'_>], now_ms: u64) -> Result<Vec<Result<Stamp>>> {
         self.change(|txn| {
-            let mut row = txn.get::<PutRow>(&put)?.ok_or(CatalogError::NoSuchPut)?;
-            check_block(&row, planned)?;
-            row.lease_until_ms = lease_until_ms;
-            txn.put(&put, &row)?;
-            if let Some(join) = join {
-                txn.join(join, planned.block)?;
+            let mut stamps = Vec::new();
+            for joining in all {
+                stamps.push(match txn.may_plan(joining) {
+                    Ok(row) => txn.plan(joining, row, now_ms).map(Ok)?,
+                    Err(error) if error.is_damage() => return Err(error),
+                    Err(error @ CatalogError::Failed(_)) => return Err(error),
+                    Err(error) => Err(error),
+                });
             }
-            if row.gathers.is_some() {
-                let before = txn.all::<PutBlockRow>(&put.to_bytes())?;
-                let replaced = before.iter().filter(|(_, row)| row.index == planned.index);
-                replaced.into_iter().try_for_each(|(key, _)| txn.leave(key.block))?;
-            }
-            txn.plan_put_block(put, planned, now_ms)?;
-            txn.stamp()
+            Ok(stamps)
         })
     }
 
@@ -143,7 +146,44 @@ impl Catalog {
     }
 }
 
+/// A block of a put that is to be planned, together with the stripe that it joins.
+#[derive(Clone, Copy, Debug)]
+pub struct Joining<'a> {
+    /// Its put.
+    pub put: PutId,
+    /// The block and its copies.
+    pub planned: &'a PlannedBlock,
+    /// The stripe, if it joins one.
+    pub join: Option<&'a Join>,
+    /// When the put's lease ends if nothing is heard of it.
+    pub lease_until_ms: u64,
+}
+
 impl Change<'_> {
+    /// Whether the block may be planned; writes nothing. Returns the row of its put.
+    fn may_plan(&self, joining: &Joining<'_>) -> Result<PutRow> {
+        let row = self.get::<PutRow>(&joining.put)?.ok_or(CatalogError::NoSuchPut)?;
+        check_block(&row, joining.planned)?;
+        joining.join.map_or(Ok(()), |join| self.may_join(join, joining.planned.block))?;
+        Ok(row)
+    }
+
+    fn plan(&self, joining: &Joining<'_>, mut row: PutRow, now_ms: u64) -> Result<Stamp> {
+        let &Joining { put, planned, join, lease_until_ms } = joining;
+        row.lease_until_ms = lease_until_ms;
+        self.put(&put, &row)?;
+        if let Some(join) = join {
+            self.join(join, planned.block)?;
+        }
+        if row.gathers.is_some() {
+            let before = self.all::<PutBlockRow>(&put.to_bytes())?;
+            let replaced = before.iter().filter(|(_, row)| row.index == planned.index);
+            replaced.into_iter().try_for_each(|(key, _)| self.leave(key.block))?;
+        }
+        self.plan_put_block(put, planned, now_ms)?;
+        self.stamp()
+    }
+
     /// Notes that copies of a put's block may appear.
     pub(crate) fn plan_put_block(&self, put: PutId, planned: &PlannedBlock, now_ms: u64) -> Result<()> {
         let PlannedBlock { block, index, stored_bytes, sums, last, nodes, flow } = planned.clone();

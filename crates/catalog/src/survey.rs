@@ -22,6 +22,8 @@ pub struct Survey {
 pub struct Counts {
     /// Present versions.
     pub objects: u64,
+    /// Bytes of all of them.
+    pub object_bytes: u64,
     /// Data blocks and parities.
     pub blocks: u64,
     /// Encoded stripes.

@@ -249,6 +249,7 @@ impl Standing {
 
 #[derive(Debug, Default)]
 struct Object {
+    bytes: u64,
     blocks: Box<[BlockId]>,
     /// How many of its blocks have which margin, by margin.
     margins: Vec<(Margin, u32)>,
@@ -428,7 +429,10 @@ impl Tally {
                 self.forget_object(&name);
                 let name: Arc<str> = name.into();
                 self.stale.objects.insert(Arc::clone(&name));
-                self.objects.insert(name, Object { blocks: row.blocks.into(), margins: Vec::new() });
+                self.objects.insert(
+                    name,
+                    Object { bytes: row.object_bytes, blocks: row.blocks.into(), margins: Vec::new() },
+                );
             }
             (ObjectRow::TABLE, None) => self.forget_object(&key_of::<ObjectRow>(key)?),
             (BlockFacts::TABLE, value) => {
@@ -465,7 +469,7 @@ impl Tally {
                 block.object = None;
             }
         }
-        self.count_object(Sign::Minus, &name, object.margin());
+        self.count_object(Sign::Minus, (&name, object.bytes), object.margin());
     }
 
     fn set_block(&mut self, id: BlockId, row: Option<&BlockFacts>) {
@@ -528,8 +532,8 @@ impl Tally {
                 }
             }
             object_margins.drain(..).for_each(|margin| object.block_has(margin));
-            let margin = object.margin();
-            self.count_object(Sign::Plus, &name, margin);
+            let (bytes, margin) = (object.bytes, object.margin());
+            self.count_object(Sign::Plus, (&name, bytes), margin);
         }
     }
 
@@ -544,16 +548,17 @@ impl Tally {
         let of_before = object.margin();
         object.block_had(before);
         object.block_has(margin);
-        let of_now = object.margin();
+        let (bytes, of_now) = (object.bytes, object.margin());
         if of_before != of_now {
-            self.count_object(Sign::Minus, &name, of_before);
-            self.count_object(Sign::Plus, &name, of_now);
+            self.count_object(Sign::Minus, (&name, bytes), of_before);
+            self.count_object(Sign::Plus, (&name, bytes), of_now);
         }
     }
 
-    fn count_object(&mut self, sign: Sign, name: &Arc<str>, margin: Option<u64>) {
+    fn count_object(&mut self, sign: Sign, (name, bytes): (&Arc<str>, u64), margin: Option<u64>) {
         let Survey { counts, health, .. } = &mut self.totals;
         sign.of(&mut counts.objects, 1);
+        sign.of(&mut counts.object_bytes, bytes);
         match (margin, sign) {
             (Some(margin), _) => return sign.of_one(&mut health.objects, margin),
             (None, Sign::Plus) => _ = self.unreadable.insert(Arc::clone(name)),

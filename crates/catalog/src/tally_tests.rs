@@ -47,6 +47,7 @@ fn usable(txn: &Snapshot<'_>, stripe: &StripeRow, living: &BTreeSet<NodeId>) -> 
 fn counts(catalog: &Catalog, txn: &Snapshot<'_>, living: &BTreeSet<NodeId>) -> Result<Counts> {
     let mut counts = Counts {
         objects: txn.all::<ObjectRow>(&[])?.len() as u64,
+        object_bytes: txn.all::<ObjectRow>(&[])?.iter().map(|(_, row)| row.object_bytes).sum(),
         in_flight: txn.all::<PlannedRow>(&[])?.len() as u64,
         ..Counts::default()
     };

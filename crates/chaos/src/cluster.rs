@@ -21,6 +21,9 @@ const READY_PATIENCE: Duration = Duration::from_secs(20);
 /// A daemon that is asked to end has ended after this time.
 const END_PATIENCE: Duration = Duration::from_secs(15);
 
+/// Seconds for which a command waits for the coordinator: schedules leave it away for longer, and go on meanwhile.
+const WAIT_S: &str = "1";
+
 const POLL: Duration = Duration::from_millis(5);
 
 /// Each node is compared with the catalog this often: several times in the time in which a cluster becomes quiet.
@@ -399,7 +402,7 @@ impl Cluster {
     /// A command of the program, as a client gives it.
     pub fn ask(&self, arguments: &[&str], patience: Duration) -> Result<Ran> {
         let mut command = Command::new(&self.program);
-        command.args(arguments).args(["--json", "--coordinator", self.address(false)]);
+        command.args(arguments).args(["--json", "--wait", WAIT_S, "--coordinator", self.address(false)]);
         command.env_remove("RUST_LOG").env("STRIPELINE_HOME", self.folder.join("home"));
         match &self.network {
             Some(network) => network.inside(None, || command::run(command, patience))?,

@@ -32,6 +32,7 @@ pub mod violation;
 mod work;
 mod world;
 
+use plan::Budgets;
 pub use plan::Plan;
 pub use report::{Report, Summary};
 
@@ -109,7 +110,8 @@ pub fn run(plan: &Plan, settings: &Settings) -> Result<Report> {
     let world = World::new(plan.clone(), cluster, settings);
     begin(&world)?;
     perform(&world).with_context(|| format!("seed {}", plan.seed))?;
-    settle::settle(&world, settings.quiet).with_context(|| format!("seed {}", plan.seed))?;
+    settle::settle(&world, settings.quiet + plan.slowed_by())
+        .with_context(|| format!("seed {}", plan.seed))?;
     settle::panics(&world);
     let report = Report::of(&world, began.elapsed());
     drop(world);
@@ -128,6 +130,13 @@ fn begin(world: &World) -> Result<()> {
         anyhow::ensure!(world.start(daemon, false)?, "a daemon does not start: {}", daemon.log());
     }
     anyhow::ensure!(faults::folders::all_live(world)?, "nodes do not register");
+    if let Some(Budgets { healing_kbit, archival_kbit }) = world.plan.budgets {
+        let [healing, archival] = [healing_kbit, archival_kbit].map(|kbit| format!("{kbit}kbit"));
+        let ran = world.ask(&["throttle", "--healing", &healing, "--archival", &archival])?;
+        anyhow::ensure!(ran.is_ok(), "budgets are refused: {}", ran.stderr);
+        world.count(&format!("healing at {healing_kbit} kbit/s"), "set");
+        world.count(&format!("archival at {archival_kbit} kbit/s"), "set");
+    }
     Ok(())
 }
 

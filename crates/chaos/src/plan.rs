@@ -12,9 +12,13 @@ pub use work::Work;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 
 /// Version of the JSON.
 pub const FORMAT: u32 = 1;
+
+/// Every block has three replicas or members of a stripe, and is moved or made again a few times.
+const TIMES_CARRIED: u64 = 9;
 
 /// One schedule.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -38,9 +42,22 @@ pub struct Plan {
     /// Whether daemons keep running when all faults are undone, instead of restarting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
+    /// What operators let nodes carry for repairs and archival, from the start on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budgets: Option<Budgets>,
     /// Trial at the end: how nodes are taken away, as far as `health` allows, and its draw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<(Taking, u64)>,
+}
+
+/// Limits of what each node sends, and receives, in kbit/s.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Budgets {
+    /// Of repairs, recoveries and moves.
+    pub healing_kbit: u64,
+    /// Of encodings.
+    pub archival_kbit: u64,
 }
 
 /// Something at its time.
@@ -133,6 +150,19 @@ impl Plan {
         named.map(|object| object + 1).max().unwrap_or(0)
     }
 
+    /// How much longer budgets make everything take at most: as if one node carried every byte that clients put, as often as it is stored
+    /// and moved.
+    pub fn slowed_by(&self) -> Duration {
+        let Some(Budgets { healing_kbit, archival_kbit }) = self.budgets else { return Duration::ZERO };
+        let put = |step: &Step<Work>| match step.does {
+            Work::Put { bytes, .. } => bytes as u64,
+            _ => 0,
+        };
+        let bytes: u64 = self.steps().map(put).sum();
+        let bytes_per_s = healing_kbit.min(archival_kbit) * 1_000 / 8;
+        Duration::from_secs(TIMES_CARRIED * bytes / bytes_per_s.max(1))
+    }
+
     /// Returns all steps of clients and operators.
     pub fn steps(&self) -> impl Iterator<Item = &Step<Work>> {
         self.clients.iter().chain(&self.operators).flatten()
@@ -163,6 +193,9 @@ impl fmt::Display for Plan {
             format!("; one process: {}", one_process.join(", "))
         };
         writeln!(f, "{host}")?;
+        if let Some(Budgets { healing_kbit, archival_kbit }) = &self.budgets {
+            writeln!(f, "  budgets: healing {healing_kbit} kbit/s, archival {archival_kbit} kbit/s")?;
+        }
         for (number, client) in self.clients.iter().enumerate() {
             for Step { at_ms, does } in client {
                 writeln!(f, "  {at_ms:>6} ms  client {number}  {does:?}")?;

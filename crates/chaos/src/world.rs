@@ -214,9 +214,10 @@ impl World {
 
     /// Does the same without looking for panics; the caller finds those.
     pub fn ask_quietly(&self, arguments: &[&str]) -> Result<Ran> {
-        let ran = self.cluster.ask(arguments, PATIENCE)?;
+        let patience = PATIENCE + self.plan.slowed_by();
+        let ran = self.cluster.ask(arguments, patience)?;
         if ran.status.is_none() {
-            self.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", PATIENCE.as_secs()));
+            self.violated(Kind::Hang, format!("{arguments:?} did not end in {} s", patience.as_secs()));
         }
         self.look_at_numbers(arguments, &ran.stdout);
         Ok(ran)

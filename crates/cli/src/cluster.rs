@@ -11,7 +11,9 @@ use anyhow::{Result, bail};
 use clap::Subcommand;
 use model::ClusterId;
 use serde_json::{Value, json};
-use wire::proto::{BlockRef, Budgets, ClusterStatus, ForgetNodeReply, LenderInfo, MarginCount, NodeInfo};
+use wire::proto::{
+    BlockRef, Budgets, ClusterStatus, ForgetNodeReply, LenderInfo, MarginCount, NodeInfo, NodeStatus,
+};
 
 /// What to do with the local cluster.
 #[derive(Subcommand, Debug)]
@@ -207,7 +209,7 @@ fn status_json(status: &ClusterStatus) -> Value {
         let s = n.status.clone().unwrap_or_default();
         let throttle = s.throttle.unwrap_or_default();
         let corrupt_blocks: Vec<String> = s.corrupt_blocks.iter().map(copy_text).collect();
-        fields!(n => node rack host living leaving slow set_back forgotten ailment state blocks_left unread_copies control_addr data_addr,
+        fields!(n => node rack host living leaving slow set_back forgotten ailment state blocks_left unread_copies nearly_full control_addr data_addr,
             s => blocks stored_bytes free_bytes takes_no_writes running_stages half_blocks,
             throttle => egress_bytes_per_s ingress_bytes_per_s; "corrupt_blocks": corrupt_blocks,
             "wishes": wishes(n), "last_seen_ms_ago": ago(n.last_seen_ms_ago))
@@ -215,7 +217,7 @@ fn status_json(status: &ClusterStatus) -> Value {
     let nodes: Vec<Value> = status.nodes.iter().map(node).collect();
     let throttle = status.throttle.map(|limit| fields!(limit => egress_bytes_per_s ingress_bytes_per_s));
     let budgets = status.budgets.as_ref().map(budgets_json);
-    fields!(status => objects blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
+    fields!(status => objects object_bytes stored_bytes free_bytes nearly_full blocks stripes open_stripes sealed_stripes waiting_blocks garbage garbage_bytes lost_copies damaged_copies in_flight missing_blocks
         unrecoverable_blocks quarantined safe_mode unknown_copies;
         "objects_by_margin": margins(&status.objects_by_margin), "stripes_by_margin": margins(&status.stripes_by_margin),
         "lenders": status.lenders.iter().map(lender_json).collect::<Vec<_>>(),
@@ -257,6 +259,9 @@ fn status_text(status: &ClusterStatus) -> String {
         status.blocks,
         status.stripes
     )];
+    let ClusterStatus { object_bytes, stored_bytes, free_bytes, .. } = status;
+    let (objects, stored, free) = (Size(*object_bytes), Size(*stored_bytes), Size(*free_bytes));
+    lines.push(format!("{stored} stored for {objects} of objects, {free} free"));
     let margins = [("objects", &status.objects_by_margin), ("stripes", &status.stripes_by_margin)];
     lines.extend(margins.into_iter().filter_map(|(what, counts)| surviving(what, counts)));
     if status.waiting_blocks > 0 {
@@ -380,6 +385,12 @@ fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
     [missing, broken, unknown, flawed].into_iter().flatten()
 }
 
+/// What a node has stored and what it can still take.
+fn taken(status: Option<&NodeStatus>) -> String {
+    let (stored, free) = status.map_or((0, 0), |s| (s.stored_bytes, s.free_bytes.unwrap_or_default()));
+    format!("{} stored, {} free", Size(stored), Size(free))
+}
+
 fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
     let halves = status.nodes.iter().filter_map(|node| {
         let halves = node.status.as_ref().map_or(0, |s| s.half_blocks);
@@ -417,5 +428,14 @@ fn wrong_with_nodes(status: &ClusterStatus) -> impl Iterator<Item = String> {
             format!("the disk of node-{} takes no writes; what it holds can be read: {why}", node.node)
         })
     });
-    halves.chain(set_back).chain(quarantined).chain(ailing).chain(unread).chain(leaving).chain(full)
+    let nearly = status.nodes.iter().filter(|node| node.nearly_full);
+    let nearly =
+        nearly.map(|node| format!("node-{} is nearly full: {}", node.node, taken(node.status.as_ref())));
+    let all = status.nearly_full.then(|| {
+        let (stored, free) = (Size(status.stored_bytes), Size(status.free_bytes));
+        format!("the cluster is nearly full: {stored} stored, {free} free; archive what is replicated, remove objects, or add nodes")
+    });
+    let nodes =
+        halves.chain(set_back).chain(quarantined).chain(ailing).chain(unread).chain(leaving).chain(full);
+    nodes.chain(nearly).chain(all)
 }

@@ -3,9 +3,11 @@
 use crate::local::Home;
 use crate::output::Output;
 use anyhow::{Context as _, Result, bail};
-use client::Client;
+use client::{Client, ClientError, Patience};
 use std::future::Future;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -18,6 +20,8 @@ pub struct Context {
     pub out: Output,
     pub coordinator: Option<String>,
     pub dir: Option<PathBuf>,
+    /// Longest wait for a coordinator that is away or starting.
+    pub wait: Duration,
 }
 
 impl Context {
@@ -37,7 +41,8 @@ impl Context {
             return Ok(address);
         }
         let home = self.home()?;
-        match home.coordinator().running()? {
+        // One that was killed is waited for where it was.
+        match home.coordinator().announced()? {
             Some(ready) => Ok(ready.control),
             None => bail!(
                 "no cluster runs in {}; start one with 'stripeline cluster up', or give --coordinator or {COORDINATOR_ENV}",
@@ -49,8 +54,15 @@ impl Context {
     /// Connects and runs `work` to its end.
     pub fn with_client<T>(&self, work: impl AsyncFnOnce(Client) -> Result<T>) -> Result<T> {
         let address = self.address()?;
-        run(async { work(Client::connect(&address).await?).await })
+        let patience = Patience::of(self.wait).telling(Arc::new(say_waiting));
+        run(async { work(Client::connect_with(&address, Arc::default(), patience).await?).await })
     }
+}
+
+fn say_waiting(why: &ClientError, longest: Duration) {
+    // Standard error may be a log on a full disk.
+    let _ =
+        writeln!(io::stderr(), "waiting up to {} s (--wait) for the coordinator: {why}", longest.as_secs());
 }
 
 /// Runs `work` on a runtime of its own.
@@ -67,7 +79,7 @@ pub fn run_on_one_thread<T>(work: impl Future<Output = Result<T>>) -> Result<T> 
     run_on(Builder::new_current_thread().enable_all().thread_keep_alive(KEEP_THREADS).build(), work)
 }
 
-fn run_on<T>(runtime: std::io::Result<Runtime>, work: impl Future<Output = Result<T>>) -> Result<T> {
+fn run_on<T>(runtime: io::Result<Runtime>, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.context("cannot start threads")?;
     let result = runtime.block_on(work);
     // A thread may wait for standard input or a dead socket for ever; nobody needs it any more.

@@ -31,6 +31,7 @@ pub mod programs;
 mod progress;
 mod repair;
 mod traffic;
+mod tree;
 mod unknown;
 
 use clap::{Args, Parser, Subcommand};
@@ -40,6 +41,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Cargo's profile that this was built with: `dev`, `release` or `dist`.
 pub const PROFILE: &str = env!("STRIPELINE_PROFILE");
@@ -61,18 +63,24 @@ struct Cli {
     /// ~/.local/share/stripeline/default]
     #[arg(long, global = true, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Seconds to wait for a coordinator that is away or starting; 0 fails at once
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = WAIT_S)]
+    wait: u64,
     #[command(subcommand)]
     command: Command,
 }
+
+/// A coordinator that was killed is back within this time, if something starts it again.
+const WAIT_S: u64 = 30;
 
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Run a cluster of processes on this machine
     #[command(subcommand)]
     Cluster(cluster::ClusterCommand),
-    /// Store a file as an object
+    /// Store a file as an object, or all files of a folder
     Put(objects::PutArgs),
-    /// Read an object, or a range of it, also while nodes are dead
+    /// Read an object, a range of it, or all objects of a prefix, also while nodes are dead
     Get(objects::GetArgs),
     /// List objects
     Ls {
@@ -88,11 +96,8 @@ enum Command {
         #[arg(long, value_name = "INDEX")]
         node_of: Option<u64>,
     },
-    /// Remove an object
-    Rm {
-        /// Name of the object
-        name: String,
-    },
+    /// Remove an object, or all whose names begin alike
+    Rm(tree::RmArgs),
     /// Turn replicas into an erasure code: of an object, or of all that a prefix, a bucket, an age selects
     Archive(archive::ArchiveArgs),
     /// Give back the room of deleted objects that stripes keep; the task 'compaction' does it every ten minutes
@@ -174,7 +179,8 @@ struct LabArgs {
 /// The program `stripeline`.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let context = Context { out: Output { json: cli.json }, coordinator: cli.coordinator, dir: cli.dir };
+    let Cli { json, coordinator, dir, wait, .. } = cli;
+    let context = Context { out: Output { json }, coordinator, dir, wait: Duration::from_secs(wait) };
     ended(run(&context, cli.command))
 }
 
@@ -207,7 +213,7 @@ fn run(context: &Context, command: Command) -> anyhow::Result<()> {
         Command::Get(args) => objects::get(context, args),
         Command::Ls { prefix } => objects::ls(context, &prefix),
         Command::Stat { name, node_of } => objects::stat(context, &name, node_of),
-        Command::Rm { name } => objects::rm(context, &name),
+        Command::Rm(args) => tree::rm(context, &args),
         Command::Archive(args) => archive::run(context, args),
         Command::Compact(args) => compact::run(context, args),
         Command::Bucket(command) => bucket::run(context, command),

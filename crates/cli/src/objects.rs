@@ -1,4 +1,4 @@
-//! `stripeline put`, `get`, `ls`, `stat`, `rm`: what is done with objects.
+//! `stripeline put`, `get`, `ls`, `stat`: what is done with objects.
 
 use crate::amount::{Size, count};
 use crate::bucket::GatherArgs;
@@ -6,9 +6,11 @@ use crate::context::Context;
 use crate::output::{closed, fields, hex, table};
 use crate::progress::{bytes_bar, following};
 use crate::repair::{schemes, slice_bytes};
+use crate::tree::{self, TreeArgs};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use client::{ByteRange, ClientError, GetOptions, GetReport, PutOptions};
+use flow::limits;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,17 +18,15 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use wire::proto::{BlockInfo, ObjectInfo, StripeStatus};
 
-/// The shortest blocks of a put: each copy of a block has a sidecar, and each block rows, which have some hundred bytes. Shorter ones would
-/// mostly be that.
-const MIN_BLOCK_BYTES: u64 = 1_024;
-
 /// Options of `put`.
 #[derive(Args, Debug)]
 pub struct PutArgs {
-    /// File to store; - for standard input
+    /// File to store; - for standard input. With --recursive: a folder
     file: PathBuf,
-    /// Name of the object
+    /// Name of the object. With --recursive: what the names of all objects begin with
     name: String,
+    #[command(flatten)]
+    tree: TreeArgs,
     /// Size of its blocks [default: the cluster's]
     #[arg(long, value_name = "SIZE")]
     block_size: Option<Size>,
@@ -43,12 +43,15 @@ pub struct PutArgs {
 /// Options of `get`.
 #[derive(Args, Debug)]
 pub struct GetArgs {
-    /// Name of the object
+    /// Name of the object. With --recursive: what the names of all objects begin with
     name: String,
-    /// Where to write it [default: standard output, as for -]
+    /// Where to write it [default: standard output, as for -]. With --recursive: a folder
+    #[arg(required_if_eq("recursive", "true"))]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    tree: TreeArgs,
     /// Part of it: 0-4095 (both ends included), 4096- or -500 (the last 500 bytes)
-    #[arg(long, value_name = "A-B", allow_hyphen_values = true)]
+    #[arg(long, value_name = "A-B", allow_hyphen_values = true, conflicts_with = "recursive")]
     range: Option<ByteRange>,
     #[arg(long, default_value = "auto", help = schemes())]
     scheme: String,
@@ -65,19 +68,22 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
     if args.block_size == Some(Size(0)) || args.replicas == Some(0) {
         bail!("--block-size and --replicas must be at least 1");
     }
-    if let Some(size) = args.block_size.filter(|size| size.0 < MIN_BLOCK_BYTES) {
-        bail!("--block-size {size}: blocks have {MIN_BLOCK_BYTES} bytes at least");
+    if let Some(size) = args.block_size.filter(|size| size.0 < limits::MIN_BLOCK_BYTES) {
+        bail!("--block-size {size}: blocks have {} bytes at least", limits::MIN_BLOCK_BYTES);
     }
-    let (input, input_bytes) = open_input(&args.file)?;
-    let bar = bytes_bar(context.out, &format!("put {}", args.name));
     let options = PutOptions {
         block_bytes: args.block_size.map_or(0, |size| size.0),
         replicas: args.replicas.unwrap_or(0),
         gathers: args.gather.terms()?,
         short: args.short,
-        progress: Some(following(&bar)),
-        input_bytes,
+        ..PutOptions::default()
     };
+    if args.tree.recursive {
+        return tree::put(context, &args.file, &args.name, (&args.tree, &options));
+    }
+    let (input, input_bytes) = open_input(&args.file)?;
+    let bar = bytes_bar(context.out, &format!("put {}", args.name));
+    let options = PutOptions { progress: Some(following(&bar)), input_bytes, ..options };
     let object = context.with_client(async |client| Ok(client.put(&args.name, input, options).await?));
     bar.finish_and_clear();
     let object = object?;
@@ -88,15 +94,19 @@ pub fn put(context: &Context, args: PutArgs) -> Result<()> {
 }
 
 pub fn get(context: &Context, args: GetArgs) -> Result<()> {
-    let to_stdout = args.file.as_deref().is_none_or(|file| file == Path::new("-"));
-    let bar = bytes_bar(context.out, &format!("get {}", args.name));
     let options = GetOptions {
         range: args.range,
         scheme: args.scheme,
         slice_bytes: slice_bytes(args.slice)?,
         patient: args.patient,
-        progress: Some(following(&bar)),
+        progress: None,
     };
+    if let (true, Some(folder)) = (args.tree.recursive, &args.file) {
+        return tree::get(context, &args.name, folder, (&args.tree, &options));
+    }
+    let to_stdout = args.file.as_deref().is_none_or(|file| file == Path::new("-"));
+    let bar = bytes_bar(context.out, &format!("get {}", args.name));
+    let options = GetOptions { progress: Some(following(&bar)), ..options };
     let report = context.with_client(async |client| match &args.file {
         Some(file) if !to_stdout => Ok(client.get_to_file(&args.name, file, options).await?),
         _ => client.get(&args.name, io::stdout(), options).await.map_err(of_stdout),
@@ -140,11 +150,6 @@ pub fn stat(context: &Context, name: &str, node_of: Option<u64>) -> Result<()> {
     context.out.answer(&document, || stat_text(&object))
 }
 
-pub fn rm(context: &Context, name: &str) -> Result<()> {
-    context.with_client(async |client| Ok(client.delete(name).await?))?;
-    context.out.answer(&json!({"name": name, "removed": true}), || format!("{name} removed"))
-}
-
 fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     if path == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -152,7 +157,7 @@ fn open_input(path: &Path) -> Result<(Box<dyn Read + Send>, Option<u64>)> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     let metadata = file.metadata().with_context(|| format!("cannot read {}", path.display()))?;
     if metadata.is_dir() {
-        bail!("{} is a folder; put its files one by one", path.display());
+        bail!("{} is a folder; --recursive puts all files in it", path.display());
     }
     let length = metadata.is_file().then_some(metadata.len());
     Ok((Box::new(file), length))

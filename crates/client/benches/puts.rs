@@ -1,12 +1,13 @@
 //! How many small objects a second a cluster takes from many clients, beside the same number of files written and synced bare on
 //! the same disk: `cargo bench -p client --bench puts` (`TMPDIR` says which disk).
 //!
-//! Coordinator, three nodes and clients are those of the product, in one process, over sockets of the loopback. An object has 4 KiB in
-//! three replicas, each of which is two files, data and sidecar. Bare, each writer creates six files of 4 KiB, and syncs each.
+//! Coordinator, six nodes and clients are those of the product, in one process, over sockets of the loopback. An object has 4 KiB in
+//! three replicas, each of which is two files, data and sidecar. Bare, each writer creates six files of 4 KiB, and syncs each. With the policy
+//! `ear` each object also joins an open stripe, which the catalog notes.
 
 #![allow(clippy::unwrap_used, reason = "a measurement that cannot run should stop")]
 
-use client::{Client, PutOptions};
+use client::{Client, Gather, PutOptions};
 use disk::RealDisk;
 use model::NodeId;
 use std::fs::File;
@@ -17,9 +18,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 const BYTES: usize = 4_096;
-const NODES: u32 = 3;
+/// Enough for a stripe of [`CODE`], one in each rack.
+const NODES: u32 = 6;
+const CODE: &str = "rs-4+2";
 /// Data and sidecar of each replica.
-const FILES: usize = 2 * NODES as usize;
+const FILES: usize = 2 * 3;
 const CLIENTS: [usize; 3] = [1, 8, 64];
 /// Each measurement goes on for so long …
 const LASTS: Duration = Duration::from_secs(3);
@@ -32,18 +35,23 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let cluster = Cluster::start(&folder).await;
-        println!("clients    puts/s  median ms    bare puts/s  puts over bare");
+        println!("clients    puts/s  median ms    bare puts/s  puts over bare    ear puts/s  median ms  ear over none");
         for clients in CLIENTS {
-            let (mut best, mut bare) = ((0.0, 0.0), 0.0_f64);
+            let (mut best, mut ear, mut bare) = ((0.0, 0.0), (0.0, 0.0), 0.0_f64);
             for round in 0..ROUNDS {
-                let puts = cluster.puts(clients, round).await;
-                best = if puts.0 > best.0 { puts } else { best };
+                for (policy, best) in [("none", &mut best), ("ear", &mut ear)] {
+                    let puts = cluster.puts(clients, policy, round).await;
+                    *best = if puts.0 > best.0 { puts } else { *best };
+                }
                 let at = folder.clone();
                 let files = tokio::task::spawn_blocking(move || files(&at, clients)).await.unwrap();
                 bare = bare.max(files);
             }
-            let (puts, median) = best;
-            println!("{clients:7} {puts:9.0} {median:10.2} {bare:14.0} {:15.2}", puts / bare);
+            let ((puts, median), (ear, ear_median)) = (best, ear);
+            let (over_bare, over_none) = (puts / bare, ear / puts);
+            println!(
+                "{clients:7} {puts:9.0} {median:10.2} {bare:14.0} {over_bare:15.2} {ear:13.0} {ear_median:10.2} {over_none:14.2}"
+            );
         }
     });
     runtime.shutdown_background();
@@ -82,7 +90,7 @@ impl Cluster {
     }
 
     /// Puts a second, and the median of what one takes, in milliseconds.
-    async fn puts(&self, clients: usize, round: usize) -> (f64, f64) {
+    async fn puts(&self, clients: usize, policy: &'static str, round: usize) -> (f64, f64) {
         let mut putting = tokio::task::JoinSet::new();
         let began = Instant::now();
         for id in 0..clients {
@@ -90,9 +98,9 @@ impl Cluster {
             putting.spawn(async move {
                 let mut took = Vec::new();
                 while began.elapsed() < LASTS {
-                    let name = format!("{clients}/{round}/{id}/{}", took.len());
+                    let name = format!("{policy}/{clients}/{round}/{id}/{}", took.len());
                     let content = std::io::Cursor::new(vec![id as u8; BYTES]);
-                    let (start, options) = (Instant::now(), PutOptions::default());
+                    let (start, options) = (Instant::now(), options(policy));
                     client.put(&name, content, options).await.unwrap();
                     took.push(start.elapsed());
                 }
@@ -107,6 +115,17 @@ impl Cluster {
         took.sort_unstable();
         (rate, took[took.len() / 2].as_secs_f64() * 1_000.0)
     }
+}
+
+fn options(policy: &str) -> PutOptions {
+    let gather = || Gather {
+        policy: policy.to_owned(),
+        code: CODE.to_owned(),
+        rack_capacity: 1,
+        target_racks: 0,
+        spread: "two-racks".to_owned(),
+    };
+    PutOptions { gathers: (policy != "none").then(gather), ..PutOptions::default() }
 }
 
 /// Times a second that as many files are written and synced as a put has.

@@ -1,5 +1,6 @@
 //! What a read asks the coordinator for, and the plan that it gets.
 
+use crate::calls::rpc;
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use crate::permits;
@@ -120,9 +121,8 @@ impl Client {
     /// # Errors
     /// Whatever the coordinator says.
     pub(crate) async fn plan_of(&self, ask: &Ask) -> Result<PlanReply> {
-        let mut coordinator = self.coordinator.clone();
         match &ask.of_group {
-            None => self.call("the plan of a read", coordinator.plan_read(ask.message())).await,
+            None => self.call_again("the plan of a read", ask.message(), rpc!(plan_read)).await,
             Some(of) => {
                 let traffic = traffic_number(of.traffic);
                 let request = PlanGroupRequest {
@@ -131,7 +131,7 @@ impl Client {
                     wanted: of.wanted.iter().copied().map(u32::from).collect(),
                     read: Some(ask.message()),
                 };
-                self.call("the plan of a read of a block group", coordinator.plan_group(request)).await
+                self.call_again("the plan of a read of a block group", request, rpc!(plan_group)).await
             }
         }
     }

@@ -155,7 +155,12 @@ impl Client {
         let is_short = course.length < WATCHED_READ_BYTES && cost.is_none();
         let beside = if watched && is_short { intake.beside() } else { None };
         let awaited = beside.is_some().then(Awaited::default);
-        let io = DriverIo { source: None, sink: Some(sink), awaited: awaited.clone() };
+        let io = DriverIo {
+            sink: Some(sink),
+            awaited: awaited.clone(),
+            goes_around: watched,
+            ..DriverIo::default()
+        };
         let driven = self.engine.drive(plan, io, |_| {});
         let raced = match (beside, awaited) {
             (Some(beside), Some(awaited)) => self.race(driven, (&course, awaited), ask, beside).await,
@@ -217,6 +222,8 @@ impl Client {
             tokio::select! {
                 ended = driven.as_mut(), if failed.is_none() => match ended {
                     Ok(_) => break Ok(()),
+                    // It says who is to be gone around, which a hedge beside it may wait for as well.
+                    Err(fault) if fault.cause == Cause::Slow => break Err(fault),
                     Err(fault) => failed = Some(fault),
                 },
                 Some(ended) = race.hedges.join_next() => {
@@ -361,7 +368,7 @@ impl Hedge {
         self.spent.fetch_add(course.carried_bytes, Ordering::Relaxed);
         tracing::debug!(avoid = ?self.ask.avoid, "a late read is hedged");
         let sink = Some(self.beside.sink(&answer.plan));
-        let io = DriverIo { source: None, sink, awaited: Some(self.awaited) };
+        let io = DriverIo { sink, awaited: Some(self.awaited), ..DriverIo::default() };
         let driven = client.engine.drive(answer.plan, io, |_| {}).await;
         let took = course.started.elapsed();
         Hedged { course: Some(course), outcome: driven.map(drop), took }

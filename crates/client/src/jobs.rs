@@ -1,9 +1,10 @@
 //! Calls that take long and tell how they get on.
 
+use crate::calls::rpc;
 use crate::connect::{self, Client};
 use crate::error::{ClientError, Result};
 use std::time::Duration;
-use tonic::{Response, Streaming};
+use tonic::Streaming;
 use wire::proto::{
     ArchiveRequest, CatalogChunk, CompactRequest, CompareNodeReply, CompareNodeRequest, Empty, JobEvent,
     NodeInfo, RepairRequest, ScrubEvent, ScrubRequest,
@@ -98,7 +99,7 @@ pub struct Compaction {
 impl Client {
     /// Archives an object or many: from replicas to an erasure code.
     pub async fn archive(&self, request: impl Into<ArchiveRequest>) -> Result<JobEvents> {
-        let stream = self.call("the archival", self.coordinator.clone().archive(request.into())).await?;
+        let stream = self.call("the archival", request.into(), rpc!(archive)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 
@@ -106,35 +107,36 @@ impl Client {
     pub async fn compact(&self, compaction: Compaction) -> Result<JobEvents> {
         let Compaction { scheme, parallel, slice_bytes } = compaction;
         let request = CompactRequest { scheme, parallel, slice_bytes };
-        let stream = self.call("the compaction", self.coordinator.clone().compact(request)).await?;
+        let stream = self.call("the compaction", request, rpc!(compact)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 
     /// Repairs a block, or all blocks of a node.
     pub async fn repair(&self, request: RepairRequest) -> Result<JobEvents> {
-        let stream = self.call("the repair", self.coordinator.clone().repair(request)).await?;
+        let stream = self.call("the repair", request, rpc!(repair)).await?;
         Ok(JobEvents { events: self.events(stream), done: false })
     }
 
     /// The catalog, as `catalog restore` reads it.
     pub async fn backup_catalog(&self) -> Result<CatalogChunks> {
-        let stream = self.call("the backup", self.coordinator.clone().backup_catalog(Empty {})).await?;
+        let stream = self.call_again("the backup", Empty {}, rpc!(backup_catalog)).await?;
         Ok(self.events(stream))
     }
 
     /// Has a node read all it stores and check it.
     pub async fn scrub(&self, node: &NodeInfo) -> Result<Events<ScrubEvent>> {
         let mut client = connect::node(model::NodeId(node.node), &node.control_addr).await?;
-        let stream = self.call("the scrub", client.scrub(ScrubRequest {})).await?;
-        Ok(Events { stream, address: node.control_addr.clone() })
+        let address = node.control_addr.clone();
+        let answer = client.scrub(ScrubRequest {}).await;
+        let stream = answer.map_err(|status| ClientError::from_status(&status, &address))?.into_inner();
+        Ok(Events { stream, address })
     }
 
     /// Has the coordinator compare what a node has with what is placed there. An error: it was not compared.
     pub async fn compare_node(&self, node: u32) -> Result<CompareNodeReply> {
         let request = CompareNodeRequest { node };
-        let compared = self.coordinator.clone().compare_node(request).await;
         // No bound here: the coordinator's calls to the node have theirs, and end when it is gone.
-        compared.map(Response::into_inner).map_err(|status| ClientError::from_status(&status, &self.address))
+        self.call_for_long(request, rpc!(compare_node)).await
     }
 
     fn events<T>(&self, stream: Streaming<T>) -> Events<T> {

@@ -1,5 +1,6 @@
 //! The catalog's calls and the operator's: thin, typed, none moves block data.
 
+use crate::calls::rpc;
 use crate::connect::Client;
 use crate::error::{ClientError, Result};
 use crate::health::{Health, Hindrance, StuckOrder, UnreadCopies};
@@ -80,7 +81,7 @@ impl Client {
     async fn look(&self, request: LookupRequest) -> Result<ObjectInfo> {
         let ask = |first_block| {
             let request = LookupRequest { first_block, ..request.clone() };
-            async move { self.call("the lookup", self.coordinator.clone().lookup(request)).await }
+            async move { self.call_again("the lookup", request, rpc!(lookup)).await }
         };
         for _ in 0..MAX_LOOKUPS {
             let mut object: ObjectInfo = ask(0).await?;
@@ -111,7 +112,7 @@ impl Client {
     /// The same, with what can be listed if the listing breaks off, and why it does: a damaged catalog lists what it can first.
     pub async fn list_readable(&self, prefix: &str) -> Result<(Vec<ObjectInfo>, Option<ClientError>)> {
         let request = ListObjectsRequest { prefix: prefix.to_owned() };
-        let mut stream = self.call("the listing", self.coordinator.clone().list_objects(request)).await?;
+        let mut stream = self.call_again("the listing", request, rpc!(list_objects)).await?;
         let mut objects = Vec::new();
         while let Some(object) = stream.next().await {
             match object {
@@ -125,7 +126,7 @@ impl Client {
     /// Removes an object. [`ClientError::NotFound`] if there is none of that name.
     pub async fn delete(&self, name: &str) -> Result<()> {
         let request = LookupRequest { name: name.to_owned(), ..LookupRequest::default() };
-        self.call("the removal", self.coordinator.clone().delete(request)).await.map(|_| ())
+        self.call("the removal", request, rpc!(delete)).await.map(|_| ())
     }
 
     /// From now on the objects of a bucket are put as is said, `None`: as all others; and archived once they are so old, unless that
@@ -141,12 +142,12 @@ impl Client {
             terms: gather.map(Into::into),
             archive_after_ms: u64::try_from(archive_after.as_millis()).unwrap_or(u64::MAX),
         };
-        self.call("the setting", self.coordinator.clone().set_bucket(bucket)).await.map(|_| ())
+        self.call_again("the setting", bucket, rpc!(set_bucket)).await.map(|_| ())
     }
 
     /// The buckets that are set, and the age at which their objects are archived; zero: when somebody asks for it.
     pub async fn buckets(&self) -> Result<Vec<(String, Gather, Duration)>> {
-        let listed = self.call("the listing", self.coordinator.clone().list_buckets(Empty {})).await?;
+        let listed = self.call_again("the listing", Empty {}, rpc!(list_buckets)).await?;
         let bucket = |bucket: Bucket| {
             let archive_after = Duration::from_millis(bucket.archive_after_ms);
             Some((bucket.name, Gather::from(bucket.terms?), archive_after))
@@ -156,13 +157,13 @@ impl Client {
 
     /// What a repair would do, as text, DOT and JSON; nothing is started.
     pub async fn explain(&self, request: RepairRequest) -> Result<ExplainReply> {
-        self.call("the explanation", self.coordinator.clone().explain(request)).await
+        self.call_again("the explanation", request, rpc!(explain)).await
     }
 
     /// Lets a decommissioned node hold blocks again.
     pub async fn recommission(&self, node: NodeId) -> Result<()> {
         let request = RecommissionRequest { node: node.0 };
-        self.call("the recommissioning", self.coordinator.clone().recommission(request)).await.map(|_| ())
+        self.call_again("the recommissioning", request, rpc!(recommission)).await.map(|_| ())
     }
 
     /// A node's store is gone for good: from now on it is refused, and nothing waits for it. Returns after a few seconds with how far
@@ -172,8 +173,7 @@ impl Client {
     /// [`ClientError::Refused`] while the node lives, or if blocks cannot be had without it and `accept_loss` is not said.
     pub async fn forget_node(&self, node: NodeId, accept_loss: bool) -> Result<ForgetNodeReply> {
         let request = ForgetNodeRequest { node: node.0, accept_loss };
-        let reply = self.coordinator.clone().forget_node(request).await;
-        reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
+        self.call_for_long(request, rpc!(forget_node)).await
     }
 
     /// A store that was given up by mistake may register again. Returns the number of its node.
@@ -182,47 +182,45 @@ impl Client {
     /// [`ClientError::Refused`] while it is being forgotten, and if its number is another store's by now.
     pub async fn readmit_store(&self, store: StoreId) -> Result<NodeId> {
         let request = ReadmitStoreRequest { store: store.to_vec() };
-        let reply = self.coordinator.clone().readmit_store(request).await;
-        reply.map(|r| NodeId(r.into_inner().node)).map_err(|s| ClientError::from_status(&s, &self.address))
+        Ok(NodeId(self.call_for_long(request, rpc!(readmit_store)).await?.node))
     }
 
     /// The catalog's history is taken as it is: what became superfluous may go again.
     pub async fn end_safe_mode(&self) -> Result<()> {
-        let mut coordinator = self.coordinator.clone();
-        self.call("the end of safe mode", coordinator.end_safe_mode(Empty {})).await.map(|_| ())
+        self.call("the end of safe mode", Empty {}, rpc!(end_safe_mode)).await.map(|_| ())
     }
 
     /// Nodes, counts, tasks.
     pub async fn status(&self) -> Result<ClusterStatus> {
-        self.call("the status", self.coordinator.clone().get_status(Empty {})).await
+        self.call_again("the status", Empty {}, rpc!(get_status)).await
     }
 
     /// Pauses, resumes, stops a background task, or asks for its status.
     pub async fn control_task(&self, control: TaskControl) -> Result<TaskStatus> {
-        self.call("the task's control", self.coordinator.clone().control_task(control)).await
+        self.call_again("the task's control", control, rpc!(control_task)).await
     }
 
     /// Limits every node, bytes per second in each direction, until it is set again; 0 lifts the limit.
     pub async fn throttle(&self, egress_bytes_per_s: u64, ingress_bytes_per_s: u64) -> Result<()> {
         let request = Throttle { egress_bytes_per_s, ingress_bytes_per_s };
-        self.call("the throttle", self.coordinator.clone().set_throttle(request)).await.map(|_| ())
+        self.call_again("the throttle", request, rpc!(set_throttle)).await.map(|_| ())
     }
 
     /// What every node may send, and as much receive, of each kind of traffic, in bytes per second; 0 is unlimited, `None` leaves one as it is.
     /// Returns what holds then.
     pub async fn budgets(&self, wanted: BudgetChange) -> Result<Budgets> {
-        self.call("the budgets", self.coordinator.clone().set_budgets(wanted)).await
+        self.call_again("the budgets", wanted, rpc!(set_budgets)).await
     }
 
     /// The last repairs, the latest last, each as JSON.
     pub async fn audit(&self, last: u32) -> Result<Vec<String>> {
         let request = AuditRequest { last };
-        Ok(self.call("the record of repairs", self.coordinator.clone().get_audit(request)).await?.entries)
+        Ok(self.call_again("the record of repairs", request, rpc!(get_audit)).await?.entries)
     }
 
     /// Counts over everything: the coordinator goes through its whole catalog.
     pub async fn health(&self) -> Result<Health> {
-        let reply = self.call("the health", self.coordinator.clone().get_health(Empty {})).await?;
+        let reply = self.call_again("the health", Empty {}, rpc!(get_health)).await?;
         let HealthReply { unreadable_objects, unreadable_names, broken_stripes, short_blocks, .. } = reply;
         let hindrance = |told: wire::proto::Hindrance| {
             let block = BlockId::from_slice(&told.block).map_err(|e| ClientError::Protocol(e.to_string()))?;
@@ -254,13 +252,13 @@ impl Client {
 
     /// What the coordinator knows of the links, as JSON.
     pub async fn links(&self) -> Result<String> {
-        Ok(self.call("the table of links", self.coordinator.clone().get_links(Empty {})).await?.json)
+        Ok(self.call_again("the table of links", Empty {}, rpc!(get_links)).await?.json)
     }
 
     /// Replaces it; returns it as it was understood.
     pub async fn set_links(&self, json: String) -> Result<String> {
         let request = LinkTable { json };
-        Ok(self.call("the table of links", self.coordinator.clone().set_links(request)).await?.json)
+        Ok(self.call_again("the table of links", request, rpc!(set_links)).await?.json)
     }
 
     /// Takes from what nodes have whatever the catalog's history knows nothing of, for names that have no other version. Of those
@@ -276,8 +274,7 @@ impl Client {
     ) -> Result<RecoverReply> {
         let named = |(name, version): &(String, u64)| ObjectVersion { name: name.clone(), version: *version };
         let [take, drop] = [take, drop].map(|list| list.iter().map(named).collect());
-        let reply = self.coordinator.clone().recover_catalog(RecoverRequest { take, drop }).await;
-        reply.map(|r| r.into_inner()).map_err(|s| ClientError::from_status(&s, &self.address))
+        self.call_for_long(RecoverRequest { take, drop }, rpc!(recover_catalog)).await
     }
 }
 

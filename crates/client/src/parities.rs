@@ -3,6 +3,7 @@
 
 use crate::attempts::Attempts;
 use crate::block::Block;
+use crate::calls::rpc;
 use crate::connect::Client;
 use crate::error::{ClientError, Result, broken_task};
 use crate::moved::Moved;
@@ -152,9 +153,7 @@ impl Client {
         parities: &Parities,
         moved: &Moved,
     ) -> Result<Result<Vec<WrittenBlock>, Fault>> {
-        let mut coordinator = self.coordinator.clone();
-        let call = coordinator.plan_parities(request.clone());
-        let reply = self.call("the plan of parities", call).await?;
+        let reply = self.call_again("the plan of parities", request.clone(), rpc!(plan_parities)).await?;
         if reply.plans.len() != parities.made.len() {
             return Err(ClientError::Protocol("plans of other parities than were made".to_owned()));
         }

@@ -2,7 +2,9 @@
 
 use crate::attempts::Attempts;
 use crate::block::{Block, Blocks};
-use crate::connect::{Client, at_intervals};
+use crate::calls::rpc;
+use crate::clock::at_intervals;
+use crate::connect::Client;
 use crate::error::{ClientError, Result, broken_task};
 use crate::metadata::Gather;
 use crate::moved::{Moved, Noted};
@@ -65,7 +67,7 @@ impl Client {
             replicas: options.replicas,
             gathers: options.gathers.clone().map(Into::into),
         };
-        let begun = self.call("the put", self.coordinator.clone().begin_put(request)).await?;
+        let begun = self.call_again("the put", request, rpc!(begin_put)).await?;
         if begun.block_bytes == 0 {
             return Err(ClientError::Protocol("the coordinator gave blocks of 0 bytes".to_owned()));
         }
@@ -89,7 +91,7 @@ impl Client {
             // This ends the put sooner than its lease would, no more: a failure here changes nothing, and the first
             // error is the one to tell.
             let abort = AbortPutRequest { put: begun.put.clone() };
-            let _ = self.call("the abort", self.coordinator.clone().abort_put(abort)).await;
+            self.tell("the abort", self.coordinator.clone().abort_put(abort)).await;
         }
         stored
     }
@@ -104,9 +106,7 @@ impl Client {
                 return;
             }
             let request = RenewPutRequest { put: begun.put.clone() };
-            if let Err(error) =
-                self.call("the renewal of a put", self.coordinator.clone().renew_put(request)).await
-            {
+            if let Err(error) = self.call_again("the renewal of a put", request, rpc!(renew_put)).await {
                 // If it was not renewed, the next one comes in time; if the put is over, its next call says so.
                 moved.note();
                 tracing::debug!(%error, "a put's lease could not be renewed");
@@ -174,11 +174,7 @@ impl Client {
             parities,
         };
         // Of a put that is committed already the coordinator answers as it did first.
-        let call = || {
-            let (mut coordinator, commit) = (self.coordinator.clone(), commit.clone());
-            async move { coordinator.commit_put(commit).await }
-        };
-        self.call_again("the commit of the put", call).await
+        self.call_again("the commit of the put", commit, rpc!(commit_put)).await
     }
 
     /// Writes one block, around nodes that fail.
@@ -219,8 +215,7 @@ impl Client {
         block: &Block,
         moved: &Moved,
     ) -> Result<Result<WrittenBlock, Fault>> {
-        let reply =
-            self.call("the plan of a write", self.coordinator.clone().plan_write(request.clone())).await?;
+        let reply = self.call_again("the plan of a write", request.clone(), rpc!(plan_write)).await?;
         let plan = reply.plan.ok_or_else(|| ClientError::Protocol("a write without a plan".to_owned()))?;
         let plan = decode(&plan).map_err(|fault| ClientError::Protocol(fault.to_string()))?;
         let io = DriverIo { source: Some(Arc::clone(&block.bytes)), ..DriverIo::default() };
@@ -231,11 +226,7 @@ impl Client {
     /// Tells the coordinator of a fault. It is a hint: nothing depends on its arrival.
     pub(crate) async fn report(&self, fault: &Fault) {
         let report = wire::proto::Fault::from(fault.clone());
-        if let Err(error) =
-            self.call("the report of a fault", self.coordinator.clone().report_fault(report)).await
-        {
-            tracing::debug!(%error, "a fault could not be reported");
-        }
+        self.tell("the report of a fault", self.coordinator.clone().report_fault(report)).await;
     }
 }
 

@@ -128,6 +128,9 @@ pub struct Config {
     pub heartbeat_ms: u64,
     /// Milliseconds after which a node that answers no call is dead; default [`DEAD_AFTER_MS`].
     pub dead_after_ms: u64,
+    /// Requests and jobs wait up to `dead_after_ms` after a start for nodes that have not registered yet; default `true`. Tests that start a
+    /// coordinator hundreds of times without some of its nodes do not wait.
+    pub expects_nodes: bool,
     /// Milliseconds that garbage is kept; default [`GARBAGE_GRACE_MS`].
     pub garbage_grace_ms: u64,
     /// Milliseconds that a put may be idle, and that one which was committed is remembered; default [`PUT_LEASE_MS`].
@@ -181,6 +184,7 @@ impl Config {
             fleet: Arc::new(Grpc::default()),
             heartbeat_ms: HEARTBEAT_MS,
             dead_after_ms: DEAD_AFTER_MS,
+            expects_nodes: true,
             garbage_grace_ms: GARBAGE_GRACE_MS,
             put_lease_ms: PUT_LEASE_MS,
             block_bytes: limits::DEFAULT_BLOCK_BYTES,

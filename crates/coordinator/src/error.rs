@@ -4,6 +4,7 @@ use catalog::CatalogError;
 use model::{BlockId, Fault, NodeId, StripeId};
 use plan::decide::DecideError;
 use std::net::SocketAddr;
+use wire::codec::away::Away;
 
 /// What this crate answers.
 pub type Result<T> = std::result::Result<T, CoordinatorError>;
@@ -212,9 +213,10 @@ impl CoordinatorError {
         use DecideError::{NoReplica, NoRoom, NotEnoughNodes, Plan, Unrecoverable};
         matches!(
             self,
-            CoordinatorError::Decide(
-                Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
-            )
+            CoordinatorError::CodeTooWide { .. }
+                | CoordinatorError::Decide(
+                    Unrecoverable { .. } | NoReplica { .. } | NoRoom { .. } | NotEnoughNodes { .. } | Plan(_)
+                )
         )
     }
 
@@ -280,9 +282,9 @@ impl From<CoordinatorError> for tonic::Status {
             | NotWritten { .. } => tonic::Status::failed_precondition(text),
             Decide(error) => tonic::Status::new(code_of_decision(&error), text),
             Paused => tonic::Status::cancelled(text),
-            ShuttingDown | Node { .. } | NotKept | Comparing(_) | Unanswered { .. } | NotToldYet { .. } => {
-                tonic::Status::unavailable(text)
-            }
+            Comparing(_) => Away::Starts.mark(tonic::Status::unavailable(text)),
+            ShuttingDown => Away::Ends.mark(tonic::Status::unavailable(text)),
+            Node { .. } | NotKept | Unanswered { .. } | NotToldYet { .. } => tonic::Status::unavailable(text),
             TakenOver { .. } | Branched { .. } => tonic::Status::failed_precondition(text),
             TooMany { .. } => tonic::Status::resource_exhausted(text),
             WrongParity { .. } => tonic::Status::data_loss(text),

@@ -81,7 +81,7 @@ impl Forgetting {
         }
         self.cluster().wait_for_news_of(node).await;
         // A process that this coordinator does not hear may live all the same.
-        let life = self.cluster().health.life(node).ok_or(DecideError::NoSuchNode(node))?;
+        let life = self.cluster().life(node).ok_or(DecideError::NoSuchNode(node))?;
         let answers = async || !life.is_by_its_own_word() && self.cluster().answers(node, row).await;
         if life == Life::Living || answers().await {
             return Err(CoordinatorError::StillLives(node));

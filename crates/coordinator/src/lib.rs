@@ -52,6 +52,7 @@ mod service;
 mod settings;
 mod settler;
 mod succession;
+mod totals;
 mod under_way;
 mod unknown;
 mod unnoted;
@@ -80,7 +81,7 @@ use gathering::{Gathering, Sealer};
 use healer::Healer;
 use holders::{Holders, Keeper};
 use jobs::{AgedArchivals, Balancer, Compactor, Jobs, Leaver, Recoverer};
-use lives::{Ends, Listener, Lives, Slot};
+use lives::{Ends, Lives, Slot};
 use looks::{Looker, Looks};
 use membership::Membership;
 use objects::Objects;
@@ -99,15 +100,12 @@ use std::time::Duration;
 use succession::{Found, Round, Succession};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tonic::transport::server::TcpIncoming;
 use unnoted::Unnoted;
+use wire::net::ControlPort;
 use worker::{Group, Tasks, Worker};
 
 /// Open calls get this long to end when the coordinator shuts down; every one can be repeated.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Signs of life on clients' connections, so that a job's listener that died is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// A running coordinator. Dropping it without [`shutdown`](Self::shutdown) ends it at an arbitrary point, as a crash does.
 #[derive(Debug)]
@@ -144,16 +142,12 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
     let addr = config.listen;
     let succession = Succession::new(config.clone());
     let first = succession.round().await?;
-    let (listener, local_addr) = Listener::bind(addr).await?;
+    let port = ControlPort::bind(addr).await.map_err(|source| CoordinatorError::Listen { addr, source })?;
+    let local_addr = port.addr();
     let ((ends, end), (renewed, renewals)) = (mpsc::channel(1), mpsc::channel(1));
     let serving: Slot = Arc::default();
-    let mut lives = Lives {
-        config,
-        listener,
-        serving: Arc::clone(&serving),
-        ends: Ends { failed: ends, renewed },
-        renewals,
-    };
+    let mut lives =
+        Lives { config, port, serving: Arc::clone(&serving), ends: Ends { failed: ends, renewed }, renewals };
     let waits = match first {
         Round::Over(found) => lives.serve(*found).await?,
         Round::Wait(why) => {
@@ -173,7 +167,7 @@ pub async fn start(config: Config) -> Result<Coordinator, CoordinatorError> {
 async fn serve(
     config: Config,
     found: Found,
-    incoming: TcpIncoming,
+    port: &ControlPort,
     ends: Ends,
 ) -> Result<Serving, CoordinatorError> {
     let (wall_ms, addr, waits_for_holders) = (config.wall_ms, config.listen, config.waits_for_holders);
@@ -204,13 +198,10 @@ async fn serve(
         let _ = ends.failed.send(failing.failed().await).await;
     });
     let (stop, stopped) = oneshot::channel();
-    let serving = tonic::transport::Server::builder()
-        .tcp_nodelay(true)
-        .http2_keepalive_interval(Some(KEEP_ALIVE))
-        .add_service(service.server())
-        .serve_with_incoming_shutdown(incoming, async {
-            let _ = stopped.await;
-        });
+    let serving = port.serve(service.server(), async {
+        let _ = stopped.await;
+    });
+    let serving = serving.map_err(|source| CoordinatorError::Listen { addr, source })?;
     let server = tokio::spawn(async move {
         if let Err(error) = serving.await {
             tracing::error!(%error, "the coordinator's server failed");
@@ -380,9 +371,10 @@ async fn remembered(
     records: &Records,
     clock: Clock,
 ) -> Result<(Arc<Tasks>, Arc<Cluster>, Arc<Settings>, u64), CoordinatorError> {
-    let (fleet, dead_after_ms) = (Arc::clone(&config.fleet), config.dead_after_ms);
+    let fleet = Arc::clone(&config.fleet);
+    let (dead_after_ms, expects_nodes) = (config.dead_after_ms, config.expects_nodes);
     let read = records.decide(move |catalog| {
-        let cluster = Cluster::new(fleet, dead_after_ms, clock, catalog)?;
+        let cluster = Cluster::new(fleet, dead_after_ms, expects_nodes, clock, catalog)?;
         Ok((catalog.switches()?, cluster, Settings::of(catalog)?, catalog.audit_end()?))
     });
     let (switches, cluster, settings, next_audit) = read.await?;
@@ -508,8 +500,8 @@ fn check(config: &Config) -> Result<(), CoordinatorError> {
     if !flow::limits::slice_bytes_ok(config.slice_bytes) {
         return invalid("slice length: it must divide 32 KiB or be a multiple of it, from 1 KiB to 256 MiB");
     }
-    if !(1..=flow::limits::MAX_BLOCK_BYTES).contains(&config.block_bytes) {
-        return invalid("block length: from 1 byte to 4 GiB");
+    if !(flow::limits::MIN_BLOCK_BYTES..=flow::limits::MAX_BLOCK_BYTES).contains(&config.block_bytes) {
+        return invalid("block length: from 1 KiB to 4 GiB");
     }
     if !(1..=config::MAX_REPLICAS).contains(&config.replicas) {
         return invalid("replicas: from 1 to 16");

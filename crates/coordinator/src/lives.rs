@@ -7,36 +7,12 @@ use crate::error::CoordinatorError;
 use crate::service::Away;
 use crate::succession::{self, Found, Round, Succession};
 use crate::{SHUTDOWN_PATIENCE, Serving, serve};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tonic::transport::server::TcpIncoming;
+use wire::net::ControlPort;
 
 /// Who serves now.
 pub(crate) type Slot = Arc<Mutex<Option<Serving>>>;
-
-/// Where a coordinator listens, in all of its lives: callers wait rather than fail between two of them.
-pub(crate) struct Listener {
-    addr: SocketAddr,
-    listener: std::net::TcpListener,
-}
-
-impl Listener {
-    /// Also tells the address that it got.
-    pub async fn bind(addr: SocketAddr) -> Result<(Listener, SocketAddr), CoordinatorError> {
-        let listen = |source| CoordinatorError::Listen { addr, source };
-        let listener = TcpListener::bind(addr).await.map_err(listen)?;
-        let local_addr = listener.local_addr().map_err(listen)?;
-        Ok((Listener { addr, listener: listener.into_std().map_err(listen)? }, local_addr))
-    }
-
-    fn incoming(&self) -> Result<TcpIncoming, CoordinatorError> {
-        let again = self.listener.try_clone().and_then(TcpListener::from_std);
-        let again = again.map_err(|source| CoordinatorError::Listen { addr: self.addr, source })?;
-        Ok(TcpIncoming::from(again).with_nodelay(Some(true)))
-    }
-}
 
 /// Who hears when a coordinator's life ends.
 #[derive(Clone)]
@@ -50,7 +26,8 @@ pub(crate) struct Ends {
 /// The lives of a coordinator in one process: the next one begins when a damaged catalog was made anew.
 pub(crate) struct Lives {
     pub config: Config,
-    pub listener: Listener,
+    /// The one port of all lives: callers wait rather than fail between two of them.
+    pub port: ControlPort,
     pub serving: Slot,
     pub ends: Ends,
     pub renewals: mpsc::Receiver<()>,
@@ -80,18 +57,14 @@ impl Lives {
 
     /// Answers that the catalog is compared, until it is.
     async fn compare(&self, succession: Succession, why: String) -> Result<Found, CoordinatorError> {
-        let until_then = self.listener.incoming()?;
         let succession = Arc::new(succession);
         let away = Away::new(Arc::clone(&succession));
         away.say(why);
         let (stop, stopped) = oneshot::channel::<()>();
-        let serving = tonic::transport::Server::builder()
-            .tcp_nodelay(true)
-            .add_service(away.clone().server())
-            .serve_with_incoming_shutdown(until_then, async {
-                let _ = stopped.await;
-            });
-        let mut server = tokio::spawn(serving);
+        let serving = self.port.serve(away.clone().server(), async {
+            let _ = stopped.await;
+        });
+        let mut server = tokio::spawn(serving.map_err(|source| self.cannot_listen(source))?);
         let found = succession.run(|why| away.say(why)).await;
         let _ = stop.send(());
         if clock::within(SHUTDOWN_PATIENCE, &mut server).await.is_none() {
@@ -115,10 +88,13 @@ impl Lives {
     }
 
     async fn try_to_serve(&self, found: Found) -> Result<(), CoordinatorError> {
-        let incoming = self.listener.incoming()?;
-        let served = serve(self.config.clone(), found, incoming, self.ends.clone()).await?;
+        let served = serve(self.config.clone(), found, &self.port, self.ends.clone()).await?;
         *self.slot() = Some(served);
         Ok(())
+    }
+
+    fn cannot_listen(&self, source: std::io::Error) -> CoordinatorError {
+        CoordinatorError::Listen { addr: self.port.addr(), source }
     }
 
     fn slot(&self) -> MutexGuard<'_, Option<Serving>> {

@@ -6,7 +6,7 @@ use crate::coded::{Coded, MadeParities};
 use crate::comparison::Comparison;
 use crate::config::{Config, MAX_OBJECT_PARITIES, MAX_REPLICAS};
 use crate::error::{CoordinatorError, Result};
-use crate::gathering::{Gathering, PlacedBlock};
+use crate::gathering::{Gathering, PlacedBlock, WantedBlock};
 use crate::reads::Reads;
 use crate::records::Records;
 use crate::written::{self, Named};
@@ -56,11 +56,15 @@ impl Objects {
     pub async fn begin_put(&self, request: proto::BeginPutRequest) -> Result<proto::BeginPutReply> {
         let block_bytes = match request.block_bytes {
             0 => self.config.block_bytes,
-            bytes if bytes <= limits::MAX_BLOCK_BYTES => bytes,
-            bytes => {
+            bytes if limits::MAX_BLOCK_BYTES < bytes => {
                 let limit = limits::MAX_BLOCK_BYTES;
                 return Err(invalid(format!("blocks of {bytes} bytes: at most {limit} are possible")));
             }
+            bytes if bytes < limits::MIN_BLOCK_BYTES => {
+                let limit = limits::MIN_BLOCK_BYTES;
+                return Err(invalid(format!("blocks of {bytes} bytes: they have {limit} at least")));
+            }
+            bytes => bytes,
         };
         let replicas = match request.replicas {
             0 => self.config.replicas,
@@ -169,10 +173,15 @@ impl Objects {
             if terms.is_on_write() {
                 return self.coded.place(put, terms, &planned, avoid, lease_until_ms).await;
             }
-            return self.gathering.place((put, pending), terms, &planned, avoid, lease_until_ms).await;
+            let (terms, replicas, avoid) = (terms.clone(), pending.replicas, avoid.clone());
+            let wanted = WantedBlock { put, terms, replicas, planned, avoid, lease_until_ms };
+            return self.gathering.place(wanted).await;
         }
         let view = self.cluster.view();
         let at_least = enough_nodes(&view, pending.replicas, avoid)?;
+        // Fewer copies than asked for are for want of nodes, and not for nodes that are about to register.
+        let at_least =
+            if self.cluster.expects_for().is_some() { pending.replicas as usize } else { at_least };
         let mut draw = Draw::seeded(rand::random());
         let replicas = (pending.replicas as usize, at_least);
         planned.nodes = replica_nodes(&view, replicas, planned.stored_bytes, avoid, &mut draw)?;

@@ -9,6 +9,7 @@ use crate::healer::{Healing, Told};
 use crate::leaving::{Leaving, Ordered};
 use crate::records::Records;
 use crate::settings::{OfNode, Settings};
+use crate::totals;
 use crate::unread::{UnreadCopies, UnreadOf};
 use catalog::rows::{BudgetsRow, Doubt, ForgottenRow, RecoveryRow, SafeModeRow, ThrottleRow};
 use catalog::{Catalog, Condition, FoundBlock, Health, Recovered, SafeMode, Survey};
@@ -103,13 +104,10 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        let Survey { counts, health, held } = self.survey(view.living()).await?;
-        let (meta, broken, forgotten, gathers) = self
-            .records
-            .run(|catalog| {
-                Ok((catalog.meta()?, catalog.safe_mode()?, being_forgotten(catalog)?, catalog.gathers()?))
-            })
-            .await?;
+        // What expected nodes have is neither missing nor known to be there.
+        let Survey { counts, health, held } = self.survey(self.cluster.perhaps_living(&view)).await?;
+        let facts = |c: &Catalog| Ok((c.meta()?, c.safe_mode()?, being_forgotten(c)?, c.gathers()?));
+        let (meta, broken, forgotten, gathers) = self.records.run(facts).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
         let mut reports = self.cluster.health.reports();
         let orders = self.leaving.orders(&self.records, &held).await?;
@@ -136,9 +134,10 @@ impl Operator {
                 state_text,
                 blocks_left: orders.get(&id).map_or(0, |order| order.left),
                 unread_copies: unread.iter().filter(|of| of.node == id).map(|of| of.copies).sum(),
+                nearly_full: node.is_living && node.is_nearly_full(),
             })
         };
-        let quarantined = view.nodes.iter().filter(|(_, node)| node.is_quarantined);
+        let (stored_bytes, free_bytes, nearly_full) = totals::room_of(&view);
         let (rates, budgets) = self.settings.limits();
         Ok(proto::ClusterStatus {
             cluster: meta.cluster.to_vec(),
@@ -160,17 +159,22 @@ impl Operator {
             missing_blocks: counts.missing,
             unrecoverable_blocks: counts.unrecoverable,
             tasks: self.tasks.statuses(),
-            quarantined: quarantined.map(|(id, _)| format!("node-{id}")).collect(),
+            quarantined: totals::quarantined(&view),
             throttle: rates.map(limit),
             budgets: budgets.map(|row| Budgets::from(row).into()),
             safe_mode,
             unknown_copies: self.cluster.health.unknown_copies(),
+            object_bytes: counts.object_bytes,
+            stored_bytes,
+            free_bytes,
+            nearly_full,
         })
     }
 
     /// How far everything is from being lost, and why what lacks copies gets none now.
     pub async fn health(&self) -> Result<proto::HealthReply> {
         self.records.wait_for_check(CHECK_PATIENCE).await;
+        self.cluster.has_heard_of_all().await;
         let Survey { health, held, .. } = self.survey(self.cluster.view().living()).await?;
         let broken = self.records.run(|catalog| catalog.safe_mode()).await?;
         let safe_mode = self.why_safe(broken.as_ref()).await?;
@@ -227,7 +231,7 @@ impl Operator {
 
     /// Returns a node's state for programs and for people. All commands take it from here.
     fn state(&self, node: NodeId, order: Option<&Ordered>, is_forgotten: bool) -> (String, String) {
-        let life = self.cluster.health.life(node).unwrap_or(Life::Unheard);
+        let life = self.cluster.life(node).unwrap_or(Life::Unheard);
         match order {
             _ if is_forgotten => ("forgotten".to_owned(), "being forgotten".to_owned()),
             Some(order) if order.is_over() => ("decommissioned".to_owned(), order.text()),

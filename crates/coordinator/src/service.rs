@@ -118,18 +118,18 @@ impl Coordinator for Service {
     }
 
     async fn begin_put(&self, request: Request<proto::BeginPutRequest>) -> Answer<proto::BeginPutReply> {
-        answer(self.objects.begin_put(request.into_inner()).await)
+        answer(self.objects.cluster.asked(request.into_inner(), |it| self.objects.begin_put(it)).await)
     }
 
     async fn plan_write(&self, request: Request<proto::PlanWriteRequest>) -> Answer<proto::PlanReply> {
-        answer(self.objects.plan_write(request.into_inner()).await)
+        answer(self.objects.cluster.asked(request.into_inner(), |it| self.objects.plan_write(it)).await)
     }
 
     async fn plan_parities(
         &self,
         request: Request<proto::PlanParitiesRequest>,
     ) -> Answer<proto::PlanParitiesReply> {
-        answer(self.objects.plan_parities(request.into_inner()).await)
+        answer(self.objects.cluster.asked(request.into_inner(), |it| self.objects.plan_parities(it)).await)
     }
 
     async fn renew_put(&self, request: Request<proto::RenewPutRequest>) -> Answer<proto::Empty> {
@@ -170,7 +170,7 @@ impl Coordinator for Service {
     }
 
     async fn plan_read(&self, request: Request<proto::PlanReadRequest>) -> Answer<proto::PlanReply> {
-        answer(self.objects.plan_read(request.into_inner()).await)
+        answer(self.objects.cluster.asked(request.into_inner(), |it| self.objects.plan_read(it)).await)
     }
 
     async fn report_fault(&self, request: Request<proto::Fault>) -> Answer<proto::Empty> {
@@ -183,8 +183,9 @@ impl Coordinator for Service {
     }
 
     async fn archive(&self, request: Request<proto::ArchiveRequest>) -> Answer<Self::ArchiveStream> {
-        let row = JobRow::Encode(self.encoding_wish(request.into_inner()).await?);
-        let events = self.jobs.start(Wish::Lasting(row)).await?;
+        let cluster = &self.objects.cluster;
+        let row = cluster.asked(request.into_inner(), |request| self.encoding_wish(request)).await?;
+        let events = self.jobs.start(Wish::Lasting(JobRow::Encode(row))).await?;
         answer(Ok(job::forward(&self.group, events)))
     }
 
@@ -195,6 +196,7 @@ impl Coordinator for Service {
     }
 
     async fn repair(&self, request: Request<proto::RepairRequest>) -> Answer<Self::RepairStream> {
+        self.objects.cluster.has_heard_of_all().await;
         let wish = self.repair_wish(request.into_inner()).await?;
         let events = self.jobs.start(wish).await?;
         answer(Ok(job::forward(&self.group, events)))
@@ -211,7 +213,8 @@ impl Coordinator for Service {
     }
 
     async fn explain(&self, request: Request<proto::RepairRequest>) -> Answer<proto::ExplainReply> {
-        answer(explain::explain(&self.jobs.attempts, request.into_inner()).await)
+        let attempts = &self.jobs.attempts;
+        answer(attempts.cluster.asked(request.into_inner(), |it| explain::explain(attempts, it)).await)
     }
 
     async fn recommission(&self, request: Request<proto::RecommissionRequest>) -> Answer<proto::Empty> {

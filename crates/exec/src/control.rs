@@ -257,23 +257,39 @@ fn too_many_reports() -> Fault {
     Fault::new(Cause::Bug, "more reports than a flow's driver has room for")
 }
 
+/// How long participants may take to prepare.
+pub(crate) struct Deadlines {
+    /// After this, one that alone has not answered is taken for slow; `None`: nobody is.
+    pub still: Option<Instant>,
+    /// After this, whoever has not answered is unreachable.
+    pub all: Instant,
+}
+
 /// Waits until all `sites` (with their nodes) have said that they are prepared. What they have of the blocks that they
 /// write, and what else they said meanwhile.
 ///
 /// # Errors
-/// The first fault; or who has not answered by the `deadline`.
+/// The first fault; or who has not answered in time.
 pub(crate) async fn all_prepared(
     mut sites: BTreeMap<Site, Peer>,
     incoming: &mut mpsc::Receiver<Report>,
-    deadline: Instant,
+    mut deadlines: Deadlines,
 ) -> Result<(Vec<proto::Prepared>, Vec<Report>), Fault> {
     let (mut prepared, mut early) = (Vec::new(), Vec::new());
     while let Some((_, &silent)) = sites.first_key_value() {
-        let unreachable =
-            |node: Peer, what: &str| Fault::new(Cause::Unreachable, what).suspecting(node, node);
+        let fault = |cause, node: Peer, what: &str| Fault::new(cause, what).suspecting(node, node);
+        let unreachable = |node: Peer, what: &str| fault(Cause::Unreachable, node, what);
+        let deadline = deadlines.still.unwrap_or(deadlines.all).min(deadlines.all);
         let report = match tokio::time::timeout_at(deadline, incoming.recv()).await {
             Ok(Some(report)) => report,
             Ok(None) => return Err(Fault::new(Cause::Bug, "all participants fell silent")),
+            Err(_) if deadlines.still.take().is_some_and(|still| still < deadlines.all) => {
+                // Several are silent only if it is this process that is slow.
+                if sites.len() == 1 {
+                    return Err(fault(Cause::Slow, silent, "it stands still: it has not prepared"));
+                }
+                continue;
+            }
             Err(_) => return Err(unreachable(silent, "it does not prepare in time")),
         };
         if !sites.contains_key(&report.site) {

@@ -20,6 +20,9 @@ pub const ENCODE_LANES: usize = 16;
 /// The usual block, as HDFS and QFS had it (RP §2.1).
 pub const DEFAULT_BLOCK_BYTES: u64 = 64 << 20;
 
+/// The smallest block that an object is cut into: a copy costs the catalog, the stores and a flow about 1 KiB each, whatever it holds.
+pub const MIN_BLOCK_BYTES: u64 = 1 << 10;
+
 /// The largest block: 4 GiB of slices of 1 KiB still number less than 2³².
 pub const MAX_BLOCK_BYTES: u64 = 4 << 30;
 

@@ -1,7 +1,7 @@
 //! The gateway's port: who may ask, for how much at once, and how an answer is carried.
 
 use crate::protocol::{self, Code, DATA_BYTES, REQUEST_HEAD_BYTES, Refusal, Request};
-use client::{Client, ClientError, GroupPieces, GroupRead, GroupReading};
+use client::{Client, ClientError, GroupPieces, GroupRead, GroupReading, Patience};
 use exec::Throttle;
 use model::Cause;
 use std::net::SocketAddr;
@@ -23,6 +23,10 @@ const REQUEST_PATIENCE: Duration = Duration::from_secs(10);
 /// Whoever asked takes a frame within this time, or is taken for dead: HDFS itself waits eight minutes for a slow target, and a
 /// flow costs others their room meanwhile.
 const TAKE_PATIENCE: Duration = Duration::from_secs(120);
+
+/// A coordinator that is away is waited for this long: enough for one that is started again at once. Whoever asks, HDFS above all, has a
+/// way of its own, and takes it as soon as it is refused.
+const COORDINATOR_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Pieces between the flow and the socket.
 const PIECES_AHEAD: usize = 4;
@@ -132,7 +136,11 @@ impl Requestor {
         if let Some(client) = known {
             return Ok(client);
         }
-        let connecting = Client::connect_throttled(&self.coordinator, Arc::clone(&self.throttle));
+        let connecting = Client::connect_with(
+            &self.coordinator,
+            Arc::clone(&self.throttle),
+            Patience::of(COORDINATOR_PATIENCE),
+        );
         let client = connecting.await.map_err(|error| refusal(&error))?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)

@@ -133,7 +133,7 @@ impl BlockStore for FlowStore {
             part: write.part.clone(),
             note: write.note.clone(),
         };
-        let writer = self.store.writer(block, write.generation, write.stored_bytes);
+        let writer = self.store.writer_for(header.traffic, block, write.generation, write.stored_bytes);
         let writer = writer.map_err(|e| fault_of(block, &e))?;
         let by = By {
             flow: header.flow,

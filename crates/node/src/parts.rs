@@ -5,7 +5,7 @@ use crate::clock::Last;
 use crate::flows::{FlowStore, named};
 use crate::store::Held;
 use exec::Engine;
-use model::{BlockId, Budgets, NodeId, Switch};
+use model::{BlockId, Budgets, NodeId, Switch, Traffic};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -75,6 +75,7 @@ impl Parts {
             blocks: usage.blocks,
             stored_bytes: usage.stored_bytes,
             free_bytes: self.flows.store.free_bytes().ok(),
+            archival_free_bytes: self.flows.store.free_bytes_for(Traffic::Archival).ok(),
             running_stages: self.engine.running_stages() as u32,
             throttle: Some(proto::Throttle { egress_bytes_per_s, ingress_bytes_per_s }),
             budgets: Some(self.engine.throttle().budgets().into()),

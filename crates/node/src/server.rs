@@ -22,15 +22,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::TcpListener;
-use tonic::transport::server::TcpIncoming;
+use wire::net::ControlPort;
 
 /// How long a node that is asked to end lets its calls finish.
 const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(2);
-
-/// Whoever has a connection to the control port answers a ping within this time, or it is closed: control streams stay, and
-/// their drivers may be gone without a word.
-const PEER_ALIVE: Duration = Duration::from_secs(20);
 
 /// What a node is started with.
 pub struct Config {
@@ -133,8 +128,8 @@ pub async fn start(config: Config) -> Result<Node, NodeError> {
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);
     let listener = listen_data(config.listen_data, &engine).await?;
-    let (control, control_addr) = listen_control(config.listen_control).await?;
-    let data_addr = listener.addr();
+    let control = listen_control(config.listen_control).await?;
+    let (control_addr, data_addr) = (control.addr(), listener.addr());
     let (serving, ending) = Ending::new();
     let parts = Parts {
         node: config.node,
@@ -171,28 +166,24 @@ pub(crate) async fn listen_data(addr: SocketAddr, engine: &Engine) -> Result<Dat
     bound.map_err(|source| NodeError::Listen { addr, source })
 }
 
-/// A socket for control calls, and where it is.
-pub(crate) async fn listen_control(addr: SocketAddr) -> Result<(TcpListener, SocketAddr), NodeError> {
-    let listen = |source| NodeError::Listen { addr, source };
-    let control = TcpListener::bind(addr).await.map_err(listen)?;
-    let at = control.local_addr().map_err(listen)?;
-    Ok((control, at))
+/// A port for control calls.
+pub(crate) async fn listen_control(addr: SocketAddr) -> Result<ControlPort, NodeError> {
+    ControlPort::bind(addr).await.map_err(|source| NodeError::Listen { addr, source })
 }
 
 /// Answers control calls until that is asked to end.
 pub(crate) fn serve_control<T: ControlCalls>(
-    control: TcpListener,
+    port: ControlPort,
     service: ControlServer<T>,
     ending: Ending,
 ) -> tokio::task::JoinHandle<()> {
     tokio::spawn(async move {
-        let incoming = TcpIncoming::from(control).with_nodelay(Some(true));
-        let served = tonic::transport::Server::builder()
-            .http2_keepalive_interval(Some(PEER_ALIVE))
-            .http2_keepalive_timeout(Some(PEER_ALIVE))
-            .add_service(service);
-        if let Err(e) = served.serve_with_incoming_shutdown(incoming, ending.asked()).await {
-            tracing::error!("control port: {e}");
+        let served = match port.serve(service, async move { ending.asked().await }) {
+            Ok(serving) => serving.await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = served {
+            tracing::error!("control port: {error}");
         }
     })
 }

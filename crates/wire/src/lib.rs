@@ -1,7 +1,7 @@
 //! What the daemons say to each other: the control protocol (gRPC, [`proto`]) and the slice protocol (framed
-//! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon.
+//! TCP, [`frame`]). Versioned, bounded, and checksummed; nothing that arrives here can panic a daemon. Control ports: [`net`].
 //!
-//! Absent: sockets, and what a plan is for. The bytes are an API (docs/formats.md); the Rust types are internal.
+//! Absent: the sockets of data ports, and what a plan is for. The bytes are an API (docs/formats.md); the Rust types are internal.
 
 pub mod call;
 pub mod codec;
@@ -9,6 +9,7 @@ pub mod frame;
 pub mod limits;
 pub mod mac;
 pub mod names;
+pub mod net;
 
 pub use prost::Message;
 

@@ -280,6 +280,7 @@ fn a_back_end_from_outside_lives_the_same_life() {
     let candidates = Waiting { copies: 5, bytes: 5 * BYTES };
     let counts = Counts {
         objects: 3,
+        object_bytes: journaled.survey.counts.object_bytes,
         blocks: 4,
         stripes: 1,
         candidates,

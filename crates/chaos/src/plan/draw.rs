@@ -220,7 +220,18 @@ pub(super) fn without_shim(seed: u64) -> Plan {
     let clients = (0..clients).map(|_| client(&mut random, &shape, ends_ms, &mut contents)).collect();
     let faults = faults(&mut random, &shape, ends_ms);
     let operators = Vec::new();
-    Plan { format: FORMAT, seed, shape, clients, operators, faults, ends_ms, goes_on: false, trial: None }
+    Plan {
+        format: FORMAT,
+        seed,
+        shape,
+        clients,
+        operators,
+        faults,
+        ends_ms,
+        goes_on: false,
+        budgets: None,
+        trial: None,
+    }
 }
 
 fn shape(random: &mut StdRng) -> Shape {

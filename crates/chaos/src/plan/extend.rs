@@ -3,7 +3,7 @@
 
 use super::codes::{self, Known};
 use super::draw::{self, MAX_BLOCKS, OBJECTS};
-use super::{Fault, Plan, Step, Taking, Unread, Unreadable, Work};
+use super::{Budgets, Fault, Plan, Step, Taking, Unread, Unreadable, Work};
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
@@ -57,6 +57,15 @@ const TRIAL_ONE_IN: u32 = 5;
 /// One plan in three has a trial at the end.
 const END_TRIAL_ONE_IN: u32 = 3;
 
+/// Stream of budgets.
+const BUDGET_STREAM: u64 = 0x62_7564;
+
+/// One plan in three has budgets.
+const BUDGETS_ONE_IN: u32 = 3;
+
+/// Budgets in kbit/s. At the lowest one a block takes eight seconds, at the highest nothing is slowed.
+const BUDGETS_KBIT: [u64; 6] = [64, 128, 400, 1_000, 2_000, 20_000];
+
 /// Stream of a plan's end.
 const END_STREAM: u64 = 0x65_6e64;
 
@@ -71,6 +80,7 @@ pub(super) fn plan(seed: u64) -> Plan {
     let trial = draw_trial(&mut stream(TRIAL_STREAM), &plan);
     plan.faults.extend(unread.into_iter().chain(trial));
     plan.faults.sort_by_key(|step| step.at_ms);
+    plan.budgets = draw_budgets(&mut stream(BUDGET_STREAM));
     let mut random = stream(END_STREAM);
     plan.goes_on = random.random();
     plan.trial = random.random_ratio(1, END_TRIAL_ONE_IN).then(|| (taking(&mut random), random.random()));
@@ -252,6 +262,14 @@ fn unread(random: &mut StdRng, plan: &Plan) -> Unread {
     }
 }
 
+fn draw_budgets(random: &mut StdRng) -> Option<Budgets> {
+    if !random.random_ratio(1, BUDGETS_ONE_IN) {
+        return None;
+    }
+    let mut one = || *BUDGETS_KBIT.choose(random).unwrap_or(&400);
+    Some(Budgets { healing_kbit: one(), archival_kbit: one() })
+}
+
 fn draw_trial(random: &mut StdRng, plan: &Plan) -> Option<Step<Fault>> {
     if !random.random_ratio(1, TRIAL_ONE_IN) {
         return None;
@@ -278,7 +296,7 @@ mod tests {
         plan.operators.clear();
         plan.clients.truncate(clients);
         plan.faults.retain(|step| !matches!(step.does, Fault::Unread { .. } | Fault::Trial { .. }));
-        (plan.goes_on, plan.trial, plan.shape.nodes) = (false, None, nodes);
+        (plan.goes_on, plan.trial, plan.budgets, plan.shape.nodes) = (false, None, None, nodes);
         for step in &mut plan.faults {
             if let Fault::HurtRecords { nodes: all, .. } = &mut step.does {
                 all.retain(|node| *node <= nodes);
@@ -308,6 +326,7 @@ mod tests {
     fn five_hundred_seeds_draw_every_code_policy_and_pair_of_orders() {
         let (mut codes, mut policies, mut orders) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let (mut trials, mut on, mut ends, mut wide) = (0, 0, 0, 0);
+        let mut budgets = Vec::new();
         for seed in 0..500 {
             let plan = plan(seed);
             codes.extend(plan.steps().filter_map(|step| step.does.code().map(str::to_owned)));
@@ -320,12 +339,15 @@ mod tests {
             trials += u32::from(plan.faults.iter().any(|step| matches!(step.does, Fault::Trial { .. })));
             (on, ends) = (on + u32::from(plan.goes_on), ends + u32::from(plan.trial.is_some()));
             wide += u32::from(plan.shape.nodes > 8);
+            budgets.extend(plan.budgets.map(|budgets| budgets.healing_kbit));
         }
         let known = codes::FAMILIES.iter().flat_map(|(_, codes)| *codes).map(|code| code.name);
         assert!(known.into_iter().all(|name| codes.contains(name)), "{codes:?}");
         assert!(policies.len() == 4 && orders.len() >= 7, "{policies:?} {orders:?}");
         assert!((70..130).contains(&trials) && (200..300).contains(&on) && (130..210).contains(&ends));
         assert!((20..200).contains(&wide), "{wide}");
+        let drawn: BTreeSet<u64> = budgets.iter().copied().collect();
+        assert!((130..200).contains(&budgets.len()) && drawn == BTreeSet::from(BUDGETS_KBIT), "{budgets:?}");
     }
 
     #[test]

@@ -369,7 +369,12 @@ mod tests {
 
     #[test]
     fn several_nodes_need_a_host_and_folders_of_their_own() {
-        let context = Context { out: crate::Output { json: false }, coordinator: None, dir: None };
+        let context = Context {
+            out: crate::Output { json: false },
+            coordinator: None,
+            dir: None,
+            wait: Duration::ZERO,
+        };
         let asked = |stores: &[&str], host: Option<&str>| {
             let store = stores.iter().map(|store| store.parse().unwrap()).collect();
             let args = NodeArgs { store, host: host.map(str::to_owned), ..NodeArgs::default() };

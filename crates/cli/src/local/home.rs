@@ -100,8 +100,13 @@ impl DaemonDir {
 
     /// What the daemon said when it began to listen, if that very process still runs.
     pub fn running(&self) -> Result<Option<Ready>> {
-        let ready: Option<Ready> = read_json(&self.ready_file())?;
+        let ready = self.announced()?;
         Ok(ready.filter(|ready| super::process::start_of(ready.pid) == Some(ready.start_ticks)))
+    }
+
+    /// What the daemon announced last, unless it ended in order: one that was killed is announced still.
+    pub fn announced(&self) -> Result<Option<Ready>> {
+        read_json(&self.ready_file())
     }
 
     pub fn announce(&self, ready: &Ready) -> Result<()> {

@@ -7,9 +7,11 @@ use crate::amount::{Rate, Size};
 use crate::context::run;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use client::{Client, ClientError};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use client::{Client, ClientError, Patience};
+use std::hash::{BuildHasher as _, RandomState};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::proto::NodeInfo;
 
@@ -20,6 +22,19 @@ const READY_PATIENCE: Duration = Duration::from_secs(60);
 const REGISTER_PATIENCE: Duration = Duration::from_secs(60);
 
 const POLL: Duration = Duration::from_millis(20);
+
+/// Longest wait for the port of a coordinator that ended: a connection to it may hold the port for a moment.
+const PORT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The ports that the kernel gives to outgoing connections, first and last, and the first one where that cannot be read (ip-sysctl(7)).
+const PORTS_OF_CONNECTIONS: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+const FIRST_OF_CONNECTIONS: u16 = 32_768;
+
+/// Ports below this one are for processes with privileges.
+const FIRST_UNPRIVILEGED: u16 = 1_024;
+
+/// Ports that are tried before any is taken. Few of them are in use.
+const PORTS_TRIED: u32 = 50;
 
 /// What a cluster is brought up with.
 #[derive(Args, Clone, Debug, Default)]
@@ -60,12 +75,13 @@ pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
     let block_bytes_before = cluster.block_bytes;
     cluster.reshape(args.nodes, args.racks, args.block_size, args.throttle)?;
     cluster.reserve_bytes = args.reserve.map(|Size(bytes)| bytes).or(cluster.reserve_bytes);
-    let coordinator_runs = home.coordinator().running()?;
+    let coordinator_runs = running_coordinator(home)?;
     if coordinator_runs.is_some() && cluster.block_bytes != block_bytes_before {
         bail!("the block size of a running coordinator stays; run 'stripeline cluster down' first");
     }
     home.record(&cluster)?;
 
+    let ran = coordinator_runs.is_some();
     let (coordinator, mut started) = match coordinator_runs {
         Some(ready) => (ready.control, 0),
         None => (start_coordinator(home, &cluster, args.port)?, 1),
@@ -89,7 +105,17 @@ pub fn bring_up(home: &Home, args: &UpArgs) -> Result<Running> {
     for (dir, child) in &mut starting {
         wait_ready(dir, child)?;
     }
-    wait_registered(home, &coordinator, &cluster.nodes)?;
+    if let Err(error) = wait_registered(home, &coordinator, &cluster.nodes) {
+        // One that ran was killed meanwhile.
+        if !ran
+            || home.coordinator().running()?.is_some()
+            || start_coordinator(home, &cluster, None)? != coordinator
+        {
+            return Err(error);
+        }
+        started += 1;
+        wait_registered(home, &coordinator, &cluster.nodes)?;
+    }
     if !cluster.founded {
         cluster.founded = true;
         home.record(&cluster)?;
@@ -132,18 +158,32 @@ pub fn stop_all(dirs: &[DaemonDir], kill: bool) -> Result<usize> {
     Ok(records.len())
 }
 
+/// The coordinator that runs. One that was just killed has a process for a moment, and a port no more.
+fn running_coordinator(home: &Home) -> Result<Option<Ready>> {
+    let deadline = Instant::now() + PORT_PATIENCE;
+    loop {
+        let Some(ready) = home.coordinator().running()? else { return Ok(None) };
+        if TcpStream::connect(&ready.control).is_ok() || Instant::now() > deadline {
+            return Ok(Some(ready));
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
 fn start_coordinator(home: &Home, cluster: &Cluster, port: Option<u16>) -> Result<String> {
     if let Some(port) = port
         && let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
     {
         bail!("port {port} is in use or not allowed ({error}); give another --port");
     }
-    let usual =
-        cluster.coordinator_port.filter(|&port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok());
-    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port.or(usual).unwrap_or(0)));
     let dir = home.coordinator();
-    // A coordinator may still run that was killed while it was being started, or whose ready file was lost.
-    stop_all(std::slice::from_ref(&dir), false)?;
+    // A coordinator may still run that was killed while it was being started, or whose ready file was lost. What it announced stays, so that
+    // clients wait for it where it was.
+    if let Some(record) = dir.process()?.filter(ProcessRecord::is_running) {
+        process::stop(&[record], false)?;
+    }
+    let usual = cluster.coordinator_port.filter(|&port| becomes_free(port));
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port.or(usual).unwrap_or_else(quiet_port)));
     let mut arguments = vec!["coordinator".to_owned(), "--listen".to_owned(), listen.to_string()];
     arguments.extend(["--dir".to_owned(), text_of(&dir)?]);
     if let Some(bytes) = cluster.block_bytes {
@@ -154,6 +194,33 @@ fn start_coordinator(home: &Home, cluster: &Cluster, port: Option<u16>) -> Resul
     }
     let mut child = process::spawn(&dir, &arguments, None)?;
     Ok(wait_ready(&dir, &mut child)?.control)
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Whether a port can be listened at, at once or a little later.
+fn becomes_free(port: u16) -> bool {
+    let deadline = Instant::now() + PORT_PATIENCE;
+    while !is_free(port) {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
+}
+
+/// A free port that the kernel gives to no outgoing connection, so that a coordinator that is started again finds it free. 0, for any, if
+/// there is none.
+fn quiet_port() -> u16 {
+    let given = std::fs::read_to_string(PORTS_OF_CONNECTIONS).ok();
+    let first =
+        given.and_then(|given| given.split_whitespace().next()?.parse().ok()).unwrap_or(FIRST_OF_CONNECTIONS);
+    let drawn = |_| (RandomState::new().hash_one(first) % u64::from((first / 2).max(1))) as u16;
+    let ports = (0..PORTS_TRIED).map(drawn).map(|drawn| first - 1 - drawn);
+    ports.filter(|&port| port > FIRST_UNPRIVILEGED).find(|&port| is_free(port)).unwrap_or(0)
 }
 
 fn start_unless_running(
@@ -214,7 +281,7 @@ fn wait_ready(dir: &DaemonDir, child: &mut Child) -> Result<Ready> {
 /// just started again.
 fn wait_registered(home: &Home, coordinator: &str, members: &[Member]) -> Result<()> {
     run(async {
-        let client = Client::connect(coordinator).await?;
+        let client = Client::connect_with(coordinator, Arc::default(), Patience::of(Duration::ZERO)).await?;
         let deadline = Instant::now() + REGISTER_PATIENCE;
         loop {
             // None while it compares its catalog with what nodes keep of it; then another server takes the port over, and

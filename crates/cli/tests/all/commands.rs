@@ -143,7 +143,7 @@ fn without_a_cluster_the_way_to_one_is_named() {
     assert!(error(&["cluster", "down"]).starts_with("there is no cluster in "));
     assert!(error(&["node", "stop", "3"]).starts_with("there is no node 3"));
     assert!(error(&["node", "start", "3"]).starts_with("there is no cluster in "));
-    let refused = error(&["ls", "--coordinator", "127.0.0.1:1"]);
+    let refused = error(&["ls", "--coordinator", "127.0.0.1:1", "--wait", "0"]);
     assert!(refused.starts_with("no coordinator answers at 127.0.0.1:1 (Connection refused"), "{refused}");
     assert!(error(&["ls", "--coordinator", "nonsense"]).contains("host:port"));
 }

@@ -95,7 +95,8 @@ async fn a_helper_that_stands_still_is_hedged_around_and_left_out_then() {
     assert_eq!(report.hedges, Hedges::default());
 }
 
-/// In a chain the reader sees only the last helper. The star beside it finds out who is late, or does without.
+/// In a chain the reader sees only the last helper. The star beside it finds out who is late, or does without, unless the chain itself goes
+/// around a helper that does nothing for half a second before the star is done.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_that_is_late_is_hedged_by_a_star() {
     let (mut rig, bytes) = degraded().await;
@@ -105,7 +106,7 @@ async fn a_chain_that_is_late_is_hedged_by_a_star() {
     for number in 0..READS {
         hedges += read_part(&rig, &bytes, number, "pipeline").await.hedges;
     }
-    assert!(hedges.first > 0 && hedges.asked >= hedges.first, "{hedges:?}");
+    assert!(hedges.asked > 0 && hedges.asked >= hedges.first, "{hedges:?}");
     assert!(started.elapsed() < WAITED_FOR, "it was waited for");
 }
 

@@ -85,7 +85,8 @@ async fn a_bad_request_is_refused_in_one_sentence_and_changes_nothing() {
     }
     for (options, word) in [
         (PutOptions { replicas: 17, ..Default::default() }, "replicas"),
-        (PutOptions { block_bytes: 5 << 30, ..Default::default() }, "blocks of"),
+        (PutOptions { block_bytes: 5 << 30, ..Default::default() }, "at most"),
+        (PutOptions { block_bytes: 3, ..Default::default() }, "at least"),
     ] {
         let refused = rig.client.put("a", Cursor::new(b"bytes"), options).await.unwrap_err();
         assert!(matches!(&refused, ClientError::Refused(text) if text.contains(word)), "{refused}");

@@ -25,6 +25,7 @@ const AT_ONCE: usize = 8;
 const SETTINGS: Settings = Settings {
     nodes: 5,
     dead_after_ms: 1_500,
+    expects_nodes: false,
     garbage_grace_ms: 100,
     put_lease_ms: 60_000,
     block_bytes: BLOCK as u64,

@@ -36,6 +36,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub struct Settings {
     pub nodes: u32,
     pub dead_after_ms: u64,
+    /// Whether nodes that have not registered since a start are waited for. Most tests start a coordinator without some of them.
+    pub expects_nodes: bool,
     pub garbage_grace_ms: u64,
     pub put_lease_ms: u64,
     pub block_bytes: u64,
@@ -55,6 +57,7 @@ impl Settings {
         Settings {
             nodes,
             dead_after_ms: 2_000,
+            expects_nodes: false,
             garbage_grace_ms: 100,
             put_lease_ms: 60_000,
             block_bytes: BLOCK as u64,
@@ -248,6 +251,12 @@ impl Rig {
         self.client = Client::connect(&self.address.to_string()).await.unwrap();
     }
 
+    /// A client whose calls fail at once while the coordinator starts.
+    pub async fn impatient(&self) -> Client {
+        let patience = client::Patience::of(Duration::ZERO);
+        Client::connect_with(&self.address.to_string(), Arc::default(), patience).await.unwrap()
+    }
+
     /// All power off, and on again; the nodes `off` stay off. Everything runs on what survived; with `cut_after`, only for
     /// so many durable calls.
     pub async fn power_cycle(&mut self, off: &BTreeSet<u32>, cut_after: Option<u64>) -> Result<(), String> {
@@ -416,6 +425,7 @@ pub async fn start_coordinator(
     let mut config = coordinator::Config::new(listen, Arc::new(disk.clone()));
     config.heartbeat_ms = 100;
     config.dead_after_ms = settings.dead_after_ms;
+    config.expects_nodes = settings.expects_nodes;
     config.garbage_grace_ms = settings.garbage_grace_ms;
     config.put_lease_ms = settings.put_lease_ms;
     config.block_bytes = settings.block_bytes;

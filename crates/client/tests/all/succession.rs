@@ -143,7 +143,8 @@ async fn the_third_is_waited_for(knows_who_keeps_it: bool) {
         rig.start(node).await.unwrap();
     }
     let _next = start_coordinator(rig.settings, &old, rig.address(), false).await.unwrap();
-    eventually("the third is waited for", async || match rig.client.status().await {
+    let client = rig.impatient().await;
+    eventually("the third is waited for", async || match client.status().await {
         Ok(_) => false,
         Err(error) => error.to_string().contains("node-1 is to keep it too"),
     })

@@ -576,6 +576,7 @@ impl Node {
             blocks: status.map_or(0, |status| status.blocks),
             stored_bytes: status.map_or(0, |status| status.stored_bytes),
             free_bytes: status.and_then(|status| status.free_bytes),
+            archival_free_bytes: status.and_then(|status| status.archival_free_bytes),
             cached_blocks: cached.filter_map(|block| BlockId::from_slice(block).ok()).collect(),
         }
     }

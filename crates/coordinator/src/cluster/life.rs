@@ -13,6 +13,8 @@ pub(crate) enum Life {
     Failed(String),
     /// The node has been silent for this long.
     Dead(Duration),
+    /// The node has not been heard since the coordinator's start, which was so recently that it may only not have registered yet.
+    Expected,
     /// The node has not been heard since the coordinator's start.
     Unheard,
 }
@@ -25,6 +27,7 @@ impl Life {
             Life::Left => "left",
             Life::Failed(_) => "failed",
             Life::Dead(_) => "dead",
+            Life::Expected => "expected",
             Life::Unheard => "unheard",
         }
     }
@@ -36,6 +39,7 @@ impl Life {
             Life::Left => "left".to_owned(),
             Life::Failed(_) => "left: its disk failed".to_owned(),
             Life::Dead(silent) => format!("dead for {} s", silent.as_secs()),
+            Life::Expected => "expected: not heard yet since the coordinator's start".to_owned(),
             Life::Unheard => "not heard since the coordinator's start".to_owned(),
         }
     }
@@ -55,6 +59,7 @@ impl fmt::Display for Life {
             Life::Left => f.write_str("gone: it said goodbye"),
             Life::Failed(why) => write!(f, "gone: its disk failed ({why})"),
             Life::Dead(silent) => write!(f, "dead: it has said nothing for {} s", silent.as_secs()),
+            Life::Expected => f.write_str("expected: it was not heard of yet since the coordinator's start"),
             Life::Unheard => f.write_str("dead: it was not heard of since the coordinator's start"),
         }
     }

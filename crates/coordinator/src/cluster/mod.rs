@@ -2,6 +2,7 @@
 
 mod calls;
 mod connection;
+mod expected;
 mod fleet;
 mod health;
 mod lenders;
@@ -57,6 +58,8 @@ pub(crate) struct Cluster {
     started: Instant,
     started_ms: u64,
     dead_after: Duration,
+    /// Whether nodes that have not registered since the start are waited for.
+    expects_nodes: bool,
     /// Number of times that a copy became usable or unusable while the nodes stayed the same.
     changes: AtomicU64,
 }
@@ -66,6 +69,7 @@ impl Cluster {
     pub fn new(
         fleet: Arc<dyn Fleet>,
         dead_after_ms: u64,
+        expects_nodes: bool,
         clock: Clock,
         catalog: &Catalog,
     ) -> Result<Cluster> {
@@ -83,6 +87,7 @@ impl Cluster {
             started_ms: clock.now_ms(),
             clock: Arc::new(clock),
             dead_after,
+            expects_nodes,
             changes: AtomicU64::new(0),
         })
     }

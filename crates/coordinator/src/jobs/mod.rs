@@ -235,6 +235,13 @@ impl Jobs {
                 }
             }
         }
+        if self.attempts.cluster.expects_for().is_some() {
+            job.task.note(|report| {
+                "waits for nodes that have not registered since the coordinator's start"
+                    .clone_into(&mut report.detail)
+            });
+            self.attempts.cluster.has_heard_of_all().await;
+        }
         self.carry_out(job, wish).await
     }
 

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes};
+use crate::support::{BLOCK_BYTES, Cluster, Settings, bytes, write_request, written};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -247,7 +247,7 @@ async fn an_object_that_takes_more_room_when_it_is_archived_is_not() {
     let told = archive(&mut cluster, proto::ArchiveRequest { short: true, ..request }).await.unwrap();
     assert!(told.starts_with("1 stripes encoded; 4.00 ×"), "{told}");
     // A single replica protects nothing: any code is worth its room.
-    cluster.put_with("b/single", &bytes(2, 100), 100, 1).await.unwrap();
+    cluster.put_with("b/single", &bytes(2, 100), BLOCK_BYTES, 1).await.unwrap();
     let single =
         proto::ArchiveRequest { name: "b/single".to_owned(), code: "rs-3+3".to_owned(), ..everything() };
     archive(&mut cluster, proto::ArchiveRequest { is_prefix: false, ..single }).await.unwrap();
@@ -266,6 +266,85 @@ async fn open_stripes_are_sealed_when_that_is_asked_for() {
     for (name, _) in &objects {
         assert_eq!(cluster.lookup(name).await.unwrap().code, "rs-2+1");
     }
+}
+
+/// Replicas fill all disks until puts are refused. Archival may take a little more, and goes on as the replicas that it replaces go.
+#[tokio::test(flavor = "multi_thread")]
+async fn disks_that_replicas_filled_are_archived_in_steps() {
+    let mut cluster = Cluster::new(8, HASTY).await;
+    cluster.world.hold((1 << 20) + 20 * BLOCK_BYTES);
+    let mut objects = Vec::new();
+    loop {
+        let content = bytes(objects.len() as u8, BLOCK_BYTES as usize);
+        let name = format!("b/{:03}", objects.len());
+        match cluster.put(&name, &content).await {
+            Ok(_) => objects.push((name, content)),
+            Err(refused) => break assert!(refused.message().contains("room"), "{refused}"),
+        }
+        // What nodes have is known with the next heartbeat.
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        assert!(objects.len() < 200, "nobody refuses");
+    }
+    cluster.abort_puts().await;
+    assert!(objects.len() > 40, "{}", objects.len());
+    let status = cluster.status().await;
+    assert_eq!(status.object_bytes, objects.len() as u64 * BLOCK_BYTES);
+    // The last ones may have two copies, for want of room.
+    assert!(status.stored_bytes > 2 * status.object_bytes && status.free_bytes > 0, "{status:?}");
+    let code = "rs-4+2".to_owned();
+    archive(&mut cluster, proto::ArchiveRequest { code: code.clone(), short: true, ..everything() })
+        .await
+        .unwrap();
+    for (name, _) in &objects {
+        assert_eq!(cluster.lookup(name).await.unwrap().code, code);
+    }
+    all_read(&mut cluster, &objects).await;
+    // What nodes have is known with the next heartbeat.
+    cluster.until("there is room again", async |c| c.put("b/more", b"more").await.is_ok()).await;
+}
+
+/// Blocks of many puts that come at once join the same stripes, and one that is refused leaves the others as they are.
+#[tokio::test(flavor = "multi_thread")]
+async fn blocks_that_come_at_once_join_stripes_together() {
+    let mut cluster = Cluster::new(20, HASTY).await;
+    let content = bytes(1, 500);
+    let mut planning = tokio::task::JoinSet::new();
+    for number in 0..60 {
+        let begin = proto::BeginPutRequest {
+            name: format!("b/{number}"),
+            block_bytes: BLOCK_BYTES,
+            replicas: 3,
+            gathers: Some(terms("ear", "rs-2+1")),
+        };
+        let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
+        let is_known = number % 5 > 0;
+        let put = if is_known { put } else { put.iter().map(|byte| !byte).collect() };
+        let (mut client, request) = (cluster.client.clone(), write_request(&put, 0, &content, true));
+        planning.spawn(async move { (put, is_known, client.plan_write(request).await) });
+    }
+    let mut committed = 0;
+    while let Some(planned) = planning.join_next().await {
+        let (put, is_known, reply) = planned.unwrap();
+        let Ok(reply) = reply else {
+            assert!(!is_known);
+            continue;
+        };
+        let plan = reply.into_inner().plan.unwrap();
+        let staged = cluster.world.run(&plan, &content, 0).unwrap().staged;
+        let commit = proto::CommitPutRequest {
+            put,
+            blocks: vec![written(&staged)],
+            object_bytes: content.len() as u64,
+            digest: blake3::hash(&content).as_bytes().to_vec(),
+            parities: Vec::new(),
+        };
+        cluster.client.commit_put(commit).await.unwrap();
+        committed += 1;
+    }
+    let status = cluster.status().await;
+    assert_eq!((committed, status.waiting_blocks), (48, 48));
+    archive(&mut cluster, proto::ArchiveRequest { short: true, ..everything() }).await.unwrap();
+    assert_eq!(cluster.get("b/1").await.unwrap().0, content);
 }
 
 #[tokio::test(flavor = "multi_thread")]

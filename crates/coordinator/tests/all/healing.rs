@@ -14,7 +14,7 @@ const HASTY: Settings = Settings { dead_after_ms: 600, garbage_grace_ms: 50, put
 async fn put_short(cluster: &mut Cluster, name: &str, bytes: &[u8]) {
     let begin = proto::BeginPutRequest {
         name: name.to_owned(),
-        block_bytes: bytes.len() as u64,
+        block_bytes: BLOCK_BYTES.max(bytes.len() as u64),
         replicas: 3,
         gathers: None,
     };

@@ -15,8 +15,14 @@ async fn register(
     hello: proto::NodeHello,
     inventory: proto::BlockInventory,
 ) -> Result<(), Status> {
-    let messages = [Kind::Hello(hello), Kind::Blocks(inventory)];
-    let messages = messages.map(|kind| proto::RegisterMessage { kind: Some(kind) });
+    // As nodes do, which send 1,024 in a message.
+    let pieces = inventory
+        .blocks
+        .chunks(1_024)
+        .map(|blocks| proto::BlockInventory { blocks: blocks.to_vec(), ..proto::BlockInventory::default() });
+    let last = proto::BlockInventory { blocks: Vec::new(), ..inventory.clone() };
+    let messages = std::iter::once(Kind::Hello(hello)).chain(pieces.chain([last]).map(Kind::Blocks));
+    let messages: Vec<_> = messages.map(|kind| proto::RegisterMessage { kind: Some(kind) }).collect();
     cluster.client.register(tokio_stream::iter(messages)).await.map(|_| ())
 }
 

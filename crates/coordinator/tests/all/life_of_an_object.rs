@@ -286,7 +286,7 @@ async fn reads_avoid_choose_and_fail_with_a_clear_word() {
 async fn a_put_goes_around_nodes_that_failed_and_leaves_no_trace_when_given_up() {
     let mut cluster = Cluster::new(5, HASTY).await;
     let begin =
-        proto::BeginPutRequest { name: "object".to_owned(), block_bytes: 100, replicas: 3, gathers: None };
+        proto::BeginPutRequest { name: "object".to_owned(), block_bytes: 4_000, replicas: 3, gathers: None };
     let begun = cluster.client.begin_put(begin.clone()).await.unwrap().into_inner();
     let request = write_request(&begun.put, 0, b"whole", true);
     let first = cluster.client.plan_write(request.clone()).await.unwrap().into_inner().plan.unwrap();
@@ -344,7 +344,7 @@ async fn a_put_goes_around_nodes_that_failed_and_leaves_no_trace_when_given_up()
 async fn a_put_that_its_client_forgot_ends_with_its_lease() {
     let mut cluster = Cluster::new(3, Settings { put_lease_ms: 200, ..HASTY }).await;
     let begin =
-        proto::BeginPutRequest { name: "object".to_owned(), block_bytes: 100, replicas: 3, gathers: None };
+        proto::BeginPutRequest { name: "object".to_owned(), block_bytes: 4_000, replicas: 3, gathers: None };
     let begun = cluster.client.begin_put(begin).await.unwrap().into_inner();
     let plan = cluster.client.plan_write(write_request(&begun.put, 0, b"late", true)).await.unwrap();
     let staged = cluster.world.run(&plan.into_inner().plan.unwrap(), b"late", 0).unwrap().staged;

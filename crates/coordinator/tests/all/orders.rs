@@ -196,3 +196,33 @@ async fn a_job_that_waits_for_another_can_be_stopped() {
     let done = last(&mut first).await;
     assert_eq!((done.state.as_str(), done.done), ("done", 40));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repair_goes_on_after_a_restart_of_the_coordinator() {
+    // Nothing is recovered unasked for ten minutes.
+    let mut cluster = Cluster::waiting(7, HASTY, 600_000).await;
+    const BLOCKS: usize = 300;
+    cluster.put("a", &bytes(1, BLOCKS * BLOCK_BYTES as usize)).await.unwrap();
+    cluster.kill(7).await;
+    let short = async |cluster: &mut Cluster| {
+        let blocks = cluster.lookup("a").await.unwrap().blocks;
+        let copies = |block: &proto::BlockInfo| block.nodes.iter().filter(|node| **node != 7).count();
+        blocks.iter().filter(|block| copies(block) < 3).count()
+    };
+    let all = short(&mut cluster).await;
+    let request = proto::RepairRequest { object: "a".to_owned(), whole_object: true, ..Default::default() };
+    let events = cluster.client.repair(request).await.unwrap().into_inner();
+    cluster.control("repair-1", "pause").await.unwrap();
+    drop(events);
+    let left = short(&mut cluster).await;
+    assert!((1..=all).contains(&left), "{left} of {all} blocks lack a copy");
+    cluster.again().await.unwrap();
+    let is_paused = async |cluster: &mut Cluster| {
+        let tasks = cluster.status().await.tasks;
+        tasks.iter().any(|task| task.name == "repair-1" && task.state == "paused")
+    };
+    cluster.until("it is there again, and still paused", is_paused).await;
+    assert!(short(&mut cluster).await > 0);
+    cluster.control("repair-1", "resume").await.unwrap();
+    cluster.until("all is repaired", async |c| short(c).await == 0).await;
+}

@@ -18,7 +18,7 @@ fn wall_ms() -> u64 {
 
 async fn begin(cluster: &mut Cluster, name: &str) -> (Vec<u8>, proto::CommitPutRequest) {
     let begin =
-        proto::BeginPutRequest { name: name.to_owned(), block_bytes: 100, replicas: 3, gathers: None };
+        proto::BeginPutRequest { name: name.to_owned(), block_bytes: 4_000, replicas: 3, gathers: None };
     let put = cluster.client.begin_put(begin).await.unwrap().into_inner().put;
     let plan = cluster.client.plan_write(write_request(&put, 0, b"bytes", true)).await.unwrap();
     let staged = cluster.world.run(&plan.into_inner().plan.unwrap(), b"bytes", 0).unwrap().staged;

@@ -19,6 +19,12 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// blocks are opened, sockets announced.
 pub(super) const PREPARED_WITHIN: Duration = Duration::from_millis(2_000);
 
+/// A node that does nothing for this long stands still, for drivers that can go around one: it has not said that it is prepared, or no
+/// slice comes and it does not say what it does. Nodes answer such messages within milliseconds, and a scheduler or a disk that is busy
+/// for a moment within a tenth of a second or two. A read that meets a stopped node costs this much more, and one of a node that
+/// is only busy costs another one a read.
+pub(super) const STANDS_STILL: Duration = Duration::from_millis(500);
+
 /// A flow that needs so many times as long as expected is held up. What lies below it is not worth going around: the next
 /// path may share links with other flows too.
 const SLOW: f64 = 3.0;
@@ -35,8 +41,10 @@ const GOES_ON: f64 = 0.3;
 
 /// What the driver has seen of a flow, to say whether it is slow.
 pub(super) struct Watch {
-    /// For all slices.
-    expected: Duration,
+    /// For all slices, if it is known.
+    expected: Option<Duration>,
+    /// When something was delivered last, and how much there was then; `None` if a flow that stands still is waited for.
+    moved: Option<(Instant, u64)>,
     slices: u64,
     /// So many may have been delivered that nobody has reported.
     unreported: u64,
@@ -45,12 +53,14 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Of a flow of which something is expected.
-    pub fn of(plan: &FlowPlan<Flow>) -> Option<Watch> {
+    /// Of a flow of which something is expected, or that goes around nodes that stand still.
+    pub fn of(plan: &FlowPlan<Flow>, goes_around: bool) -> Option<Watch> {
         let Binding { header, slices, .. } = &plan.binding;
         let of_a_lane = u64::from(header.lane_window_slices / REPORTS_PER_WINDOW);
-        Some(Watch {
-            expected: plan.expected?,
+        let is_watched = goes_around || plan.expected.is_some();
+        is_watched.then(|| Watch {
+            expected: plan.expected,
+            moved: goes_around.then(|| (Instant::now(), 0)),
             slices: slices.end - slices.start,
             unreported: of_a_lane * plan.flow.lanes.len() as u64,
             since: Instant::now(),
@@ -58,10 +68,21 @@ impl Watch {
         })
     }
 
+    /// Whether nothing was delivered for so long that somebody may stand still.
+    fn stands_still(&mut self, delivered: u64) -> bool {
+        let Some((since, before)) = &mut self.moved else { return false };
+        let is_still = delivered == *before && since.elapsed() >= STANDS_STILL;
+        if is_still || delivered != *before {
+            (*since, *before) = (Instant::now(), delivered);
+        }
+        is_still
+    }
+
     /// Whether so little was delivered since the last time that something was said.
     fn is_slow(&mut self, delivered: u64) -> bool {
+        let Some(expected) = self.expected else { return false };
         let passed = self.since.elapsed();
-        let share = passed.as_secs_f64() / self.expected.as_secs_f64() / SLOW;
+        let share = passed.as_secs_f64() / expected.as_secs_f64() / SLOW;
         let least = (share * self.slices as f64).floor() as u64;
         // Of long slices, or few, nothing can be said as soon.
         if passed < LOOK_EVERY || least <= self.unreported {
@@ -77,9 +98,11 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
     /// To be called now and then: a fault if the flow is far slower than it should be and it can be told why.
     pub(super) async fn find_holdup(&mut self) -> Result<(), Fault> {
         let (delivered, wanted) = (self.grants.delivered(), self.grants.wanted());
-        let slow = self.watch.as_mut().is_some_and(|watch| watch.is_slow(delivered));
+        let looked =
+            self.watch.as_mut().map(|watch| (watch.is_slow(delivered), watch.stands_still(delivered)));
+        let (slow, still) = looked.unwrap_or_default();
         // What follows the last slice is the requestor's own work.
-        if !slow || delivered == wanted {
+        if !(slow || still) || delivered == wanted {
             return Ok(());
         }
         let asked = self.participants.look()?;
@@ -95,9 +118,13 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 report => Box::pin(self.hear(report)).await?,
             }
         }
-        let silent = asked.into_iter().filter(|site| !seen.contains_key(site) && self.runs_at(*site));
-        let silent: Vec<Site> = silent.collect();
+        let silent = asked.iter().filter(|site| !seen.contains_key(site) && self.runs_at(**site));
+        let silent: Vec<Site> = silent.copied().collect();
+        let is_called = |link: &Holdup| matches!(link, Holdup::Link(from, _) if !asked.contains(from));
         let holdup = match silent[..] {
+            // Of a flow that only stands still: who answers works, or waits for somebody. Those who are called are asked nothing.
+            [] if !slow => holdup(self.plan, &seen, self.is_limited).filter(is_called),
+            [one] if !slow => Some(Holdup::Node(one)),
             [] => holdup(self.plan, &seen, self.is_limited),
             // An answer may be late for other reasons than the flow.
             [one] => match holdup(self.plan, &seen, self.is_limited) {
@@ -127,8 +154,13 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
                 (from, to, format!("little comes to {to} from {from}"))
             }
         };
-        let expected = self.plan.expected.unwrap_or_default().as_secs_f64();
-        let what = format!("{who}: the flow takes over {SLOW} times the {expected:.2} s that are usual");
+        let why = match self.plan.expected {
+            Some(expected) => {
+                format!("the flow takes over {SLOW} times the {:.2} s that are usual", expected.as_secs_f64())
+            }
+            None => format!("nothing came for {} s", STANDS_STILL.as_secs_f64()),
+        };
+        let what = format!("{who}: {why}");
         // The end that waits is the one whose word it is.
         Fault { reporter: to, ..Fault::new(Cause::Slow, what) }.suspecting(from, to)
     }
@@ -283,7 +315,7 @@ mod tests {
     /// Reports within a window are so far apart.
     fn watched(mut plan: FlowPlan<Flow>, unreported: u32) -> Option<Watch> {
         plan.binding.header.lane_window_slices = unreported * REPORTS_PER_WINDOW;
-        Watch::of(&plan)
+        Watch::of(&plan, false)
     }
 
     fn after(watch: &mut Watch, passed_ms: u64, delivered: u64) -> bool {

@@ -10,12 +10,12 @@ mod participants;
 
 use crate::answer;
 use crate::awaited::Awaited;
-use crate::control::{Heard, Report, all_prepared};
+use crate::control::{Deadlines, Heard, Report, all_prepared};
 use crate::engine::{Engine, StageIo};
 use crate::stage::{REPORTS_PER_WINDOW, Sink};
 use flow::{Flow, FlowPlan, Output, Site, Stage, StageKey};
 use grants::Grants;
-use holdup::{LOOK_EVERY, PREPARED_WITHIN, Watch};
+use holdup::{LOOK_EVERY, PREPARED_WITHIN, STANDS_STILL, Watch};
 use model::{Cause, Fault, Peer};
 use participants::{Here, Participants, Remote, lanes_of, within};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -43,6 +43,9 @@ pub struct DriverIo {
     pub sink: Option<Sink>,
     /// Knows whom the driver's own stages wait for.
     pub awaited: Option<Awaited>,
+    /// Whoever drives goes around a node that stands still: it is told so soon, as of one that is slow ([`Cause::Slow`]), whatever is
+    /// expected of the flow.
+    pub goes_around: bool,
 }
 
 impl Engine {
@@ -61,6 +64,7 @@ impl Engine {
         // What an earlier attempt left is known only when everyone is prepared.
         let at_once = if header.attempt == 1 || !header.keep { grants.next() } else { Vec::new() };
         let first = FirstGrants { finish: !at_once.is_empty() && grants.all(), grants: at_once };
+        let goes_around = io.goes_around;
         let participants = self.prepare_all(&plan, io, &first).await.map_err(enrich)?;
         let mut kept_slices = 0;
         if first.grants.is_empty()
@@ -80,7 +84,7 @@ impl Engine {
             progress,
             told: started,
             waiting: BTreeSet::new(),
-            watch: Watch::of(&plan),
+            watch: Watch::of(&plan, goes_around),
             is_limited: self.throttle().sending_bytes_per_s(header.traffic).is_some(),
             result: proto::DriveResult { kept_slices, ..Default::default() },
         };
@@ -97,7 +101,9 @@ impl Engine {
         let lease = Duration::from_millis(u64::from(plan.binding.header.lease_ms));
         // Where a flow takes that long, messages wait as long behind the bytes of others.
         let patience = plan.expected.map_or(lease, |expected| expected.max(PREPARED_WITHIN).min(lease));
-        let deadline = tokio::time::Instant::now() + patience;
+        let now = tokio::time::Instant::now();
+        let still = io.goes_around.then(|| now + plan.expected.unwrap_or_default().max(STANDS_STILL));
+        let deadlines = Deadlines { still, all: now + patience };
         let reads_here = reads_here(plan, self.node());
         let (mut local, mut calls, mut there) = (None, HashMap::new(), Vec::new());
         for (participant, ends) in plan.standing()? {
@@ -129,7 +135,7 @@ impl Engine {
             here = Some(Here::new(site, self.node(), prepared, events));
         }
         let sites = there.iter().map(|remote| (remote.site, remote.node)).collect();
-        let (kept, early) = all_prepared(sites, &mut incoming, deadline).await?;
+        let (kept, early) = all_prepared(sites, &mut incoming, deadlines).await?;
         Ok(Participants { here, there, kept, early: early.into(), incoming })
     }
 }

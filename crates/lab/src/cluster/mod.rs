@@ -8,7 +8,7 @@ pub use work::{LinkTraffic, RepairOrder, RepairOutcome, busiest_bytes};
 use crate::error::{LabError, Result, bad};
 use crate::scratch::Scratch;
 use crate::testbed::{Host, Testbed};
-use client::{Client, ClientError};
+use client::{Client, ClientError, Patience};
 use daemon::Daemon;
 use model::NodeId;
 use rustix::fs::{Advice, fadvise};
@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Builder;
 use wire::proto::ClusterStatus;
@@ -129,9 +130,13 @@ impl LabCluster {
         work: impl AsyncFnOnce(Client) -> Result<T> + Send,
     ) -> Result<T> {
         let on_host = || {
+            // An experiment whose coordinator is away has failed.
+            let at_once = Patience::of(Duration::ZERO);
             let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
             let runtime = runtime.map_err(LabError::io("start threads"))?;
-            let result = runtime.block_on(async { work(Client::connect(&self.address).await?).await });
+            let result = runtime.block_on(async {
+                work(Client::connect_with(&self.address, Arc::default(), at_once).await?).await
+            });
             runtime.shutdown_background();
             result
         };

@@ -8,7 +8,7 @@ use codes::Code;
 use model::{NodeId, Peer};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use wire::proto::{JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
+use wire::proto::{BudgetChange, JobEvent, ObjectInfo, RepairRequest, StageStats, TaskControl};
 
 /// Which block to rebuild, and how: verified at its end, made durable, then thrown away. It stays lost, for the next run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -251,12 +251,59 @@ impl LabCluster {
         self.at_coordinator(async |client| Ok(client.control_task(resume).await?)).map(drop)
     }
 
+    /// Recovers all blocks of a node, and throws them away. Returns what each flow told.
+    ///
+    /// # Errors
+    /// [`LabError::Client`]; [`LabError::Daemon`] if not all was recovered.
+    pub fn recover_all(&self, node: NodeId) -> Result<Vec<RepairOutcome>> {
+        let request = RepairRequest { node: node.0, discard: true, ..RepairRequest::default() };
+        told(&self.repair_events(request)?)
+    }
+
+    /// Turns an object's replicas into full stripes of an erasure code. Returns what each flow told.
+    ///
+    /// # Errors
+    /// [`LabError::Client`]; [`LabError::Daemon`] if not all was encoded.
+    pub fn encode(&self, name: &str, code: &str) -> Result<Vec<RepairOutcome>> {
+        let (name, code) = (name.to_owned(), code.to_owned());
+        told(&self.archive_events(Archival { name, code, ..Archival::default() })?)
+    }
+
+    /// Sets what each node may carry for repairs and for archival, in bytes per second and direction; 0 is unlimited.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn set_budgets(&self, healing_bytes_per_s: u64, archival_bytes_per_s: u64) -> Result<()> {
+        let wanted = BudgetChange {
+            client_bytes_per_s: None,
+            healing_bytes_per_s: Some(healing_bytes_per_s),
+            archival_bytes_per_s: Some(archival_bytes_per_s),
+        };
+        self.at_coordinator(async |client| Ok(client.budgets(wanted).await?)).map(drop)
+    }
+
+    /// Removes an object.
+    ///
+    /// # Errors
+    /// [`LabError::Client`].
+    pub fn delete(&self, name: &str) -> Result<()> {
+        self.at_coordinator(async |client| Ok(client.delete(name).await?))
+    }
+
     fn at_coordinator<T: Send>(
         &self,
         work: impl AsyncFnOnce(client::Client) -> Result<T> + Send,
     ) -> Result<T> {
         self.with_client(self.coordinator.host.index, work)
     }
+}
+
+/// What the flows of a job told, if it did all.
+fn told(events: &[JobEvent]) -> Result<Vec<RepairOutcome>> {
+    let end = events.last().filter(|end| end.state == "done" && end.failed == 0 && end.done > 0);
+    let said = events.last().map_or("it reported nothing", |event| &event.message);
+    end.ok_or_else(|| LabError::of_coordinator(said))?;
+    Ok(events.iter().filter_map(RepairOutcome::of).collect())
 }
 
 async fn all(mut events: JobEvents) -> Result<Vec<JobEvent>> {

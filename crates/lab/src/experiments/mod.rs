@@ -25,6 +25,7 @@ mod encoding;
 mod hdfs_ear;
 mod on_paper;
 mod own_archival;
+mod own_budgets;
 mod own_core;
 mod own_decommission;
 mod own_latency;
@@ -139,7 +140,7 @@ pub const EXPERIMENTS: &[Experiment] = experiments! {
     ear_3 ear_10a ear_10b ear_11 ear_12 ear_13a ear_13b ear_13c ear_18 ear_19 hdfs_ear
     xor_1 xor_2 xor_3 xor_r6 xor_5 xor_6 xor_7
     rr_3 rr_t1 rr_t2 rr_4a rr_4b rr_5a rr_5b
-    own_latency own_straggler own_core own_multipath own_archival own_decommission own_symbols
+    own_latency own_straggler own_core own_multipath own_archival own_decommission own_symbols own_budgets
 };
 
 /// Name of the testbed that experiments make, and remove.

@@ -111,8 +111,8 @@ pub async fn start(config: Config) -> Result<Lender, LenderError> {
     engine_config.injection = config.injection;
     let engine = Engine::new(engine_config);
     let listener = listen_data(config.listen_data, &engine).await?;
-    let (control, control_addr) = listen_control(config.listen_control).await?;
-    let data_addr = listener.addr();
+    let control = listen_control(config.listen_control).await?;
+    let (control_addr, data_addr) = (control.addr(), listener.addr());
     let (serving, ending) = Ending::new();
     let word = Word {
         datanode,

@@ -57,7 +57,7 @@ pub use writer::{BlockWriter, Staged};
 
 use disk::{Disk, DiskError, LockGuard, SyncPoint};
 use identity::Loaded;
-use model::{BlockId, Incarnation, NodeId, Stamp, StoreId};
+use model::{BlockId, Incarnation, NodeId, Stamp, StoreId, Traffic};
 use names::{BLOCKS, Names, folder_path};
 use records::Records;
 use room::Room;
@@ -180,7 +180,20 @@ impl Store {
     ///
     /// Errors: [`StoreError::NoRoom`], [`StoreError::TakesNoWrites`], the disk's.
     pub fn writer(&self, block: BlockId, generation: u64, stored_bytes: u64) -> Result<BlockWriter> {
-        BlockWriter::begin(&self.folder, CopyId { block, generation }, stored_bytes)
+        self.writer_for(Traffic::default(), block, generation, stored_bytes)
+    }
+
+    /// The same for a flow of this kind of traffic: an archival may take up half of the reserve.
+    ///
+    /// Errors: as [`writer`](Self::writer).
+    pub fn writer_for(
+        &self,
+        traffic: Traffic,
+        block: BlockId,
+        generation: u64,
+        stored_bytes: u64,
+    ) -> Result<BlockWriter> {
+        BlockWriter::begin(&self.folder, CopyId { block, generation }, stored_bytes, traffic)
     }
 
     /// Opens a copy for reading. The reader sees the same bytes even if the copy is deleted meanwhile.
@@ -221,9 +234,14 @@ impl Store {
     /// Returns the bytes that blocks can still take: the disk's free bytes minus the reserve and pending writes. Returns 0 if the disk takes no
     /// writes.
     pub fn free_bytes(&self) -> Result<u64> {
+        self.free_bytes_for(Traffic::default())
+    }
+
+    /// The same for blocks of this kind of traffic.
+    pub fn free_bytes_for(&self, traffic: Traffic) -> Result<u64> {
         match self.refusal() {
             Some(_) => Ok(0),
-            None => self.folder.room.free_bytes(self.folder.disk.as_ref()),
+            None => self.folder.room.free_bytes(self.folder.disk.as_ref(), traffic),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::sidecar::{ENTRY_BYTES, chunks_of};
 use super::{Result, StoreError};
 use disk::Disk;
-use model::BlockId;
+use model::{BlockId, Traffic};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of a disk that are never given to blocks, unless an operator says otherwise: file systems slow down and fragment
@@ -38,26 +38,31 @@ impl Room {
         self.taken_bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn free_bytes(&self, disk: &dyn Disk) -> Result<u64> {
-        self.left(disk, *self.taken())
+    pub(super) fn free_bytes(&self, disk: &dyn Disk, traffic: Traffic) -> Result<u64> {
+        self.left(disk, *self.taken(), traffic)
     }
 
-    fn left(&self, disk: &dyn Disk, taken: u64) -> Result<u64> {
-        Ok(disk.free_bytes()?.saturating_sub(self.reserve_bytes).saturating_sub(taken))
+    /// An archival frees more than it takes, but takes it first: half of the reserve is open to it.
+    fn left(&self, disk: &dyn Disk, taken: u64, traffic: Traffic) -> Result<u64> {
+        let reserve_bytes = match traffic {
+            Traffic::Archival => self.reserve_bytes / 2,
+            Traffic::Client | Traffic::Healing => self.reserve_bytes,
+        };
+        Ok(disk.free_bytes()?.saturating_sub(reserve_bytes).saturating_sub(taken))
     }
 
     /// Room for a block of so many bytes and its sidecar; [`StoreError::NoRoom`] if there is none.
     pub(super) fn take(
         room: &Arc<Room>,
         disk: &dyn Disk,
-        block: BlockId,
-        stored_bytes: u64,
+        (block, stored_bytes): (BlockId, u64),
+        traffic: Traffic,
     ) -> Result<Taken> {
         let entries = chunks_of(stored_bytes).saturating_mul(ENTRY_BYTES as u64);
         let wanted_bytes = stored_bytes.saturating_add(entries).saturating_add(SIDECAR_HEAD_BYTES);
         // Held while the disk is asked, so that two writers do not take the same room.
         let mut taken = room.taken();
-        let free_bytes = room.left(disk, *taken)?;
+        let free_bytes = room.left(disk, *taken, traffic)?;
         if wanted_bytes > free_bytes {
             return Err(StoreError::NoRoom { block, wanted_bytes, free_bytes });
         }

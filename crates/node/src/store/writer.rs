@@ -7,7 +7,7 @@ use super::{BlockMeta, CopyId, Digest, Folder, NewBlock, Result, StoreError};
 use disk::{DiskFile, SyncPoint};
 use flow::limits;
 use gf::{CHUNK_BYTES, Fingerprint};
-use model::BlockId;
+use model::{BlockId, Traffic};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,10 +56,15 @@ pub struct Staged {
 }
 
 impl BlockWriter {
-    pub(super) fn begin(folder: &Arc<Folder>, copy: CopyId, stored_bytes: u64) -> Result<Self> {
+    pub(super) fn begin(
+        folder: &Arc<Folder>,
+        copy: CopyId,
+        stored_bytes: u64,
+        traffic: Traffic,
+    ) -> Result<Self> {
         let CopyId { block, generation } = copy;
         folder.must_be_noted()?;
-        let room = Room::take(&folder.room, folder.disk.as_ref(), block, stored_bytes)?;
+        let room = Room::take(&folder.room, folder.disk.as_ref(), (block, stored_bytes), traffic)?;
         Ok(Self {
             folder: Arc::clone(folder),
             block,

@@ -43,7 +43,7 @@ pub use relocate::Relocation;
 pub use repair::{RepairPlan, RepairSpec, Target, requestor, requestors};
 pub use usual::{InTheory, Usual};
 pub use why::Part;
-pub use world::{NodeFacts, World};
+pub use world::{NodeFacts, World, nearly_full};
 pub use write::{NewParity, ParitiesRequest, WriteRequest, replica_nodes, stripe_nodes};
 
 use codes::Codebook;

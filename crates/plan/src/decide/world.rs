@@ -60,6 +60,8 @@ pub struct NodeFacts {
     pub stored_bytes: u64,
     /// Room on its disk; `None` if nobody knows.
     pub free_bytes: Option<u64>,
+    /// The same for parities of an archival, which frees more than it takes; `None`: no more than for other blocks.
+    pub archival_free_bytes: Option<u64>,
     /// Those that it has in memory.
     pub cached_blocks: Vec<BlockId>,
 }
@@ -132,6 +134,18 @@ impl World {
     }
 }
 
+/// Below a tenth of free room an operator should act: what the next disk or node brings takes days, and a disk that is full takes no more puts.
+const LEAST_FREE: u64 = 10;
+
+/// Whether so much free room is little beside what is stored.
+pub fn nearly_full(stored_bytes: u64, free_bytes: u64) -> bool {
+    free_bytes.saturating_mul(LEAST_FREE) <= stored_bytes.saturating_add(free_bytes)
+}
+
+fn fits(bytes: u64, free_bytes: u64) -> bool {
+    free_bytes >= bytes.saturating_add(bytes / SIDECAR_SHARE).saturating_add(SPARE_BYTES)
+}
+
 impl NodeFacts {
     /// Whether others help rather.
     pub fn is_last_resort(&self) -> bool {
@@ -140,9 +154,17 @@ impl NodeFacts {
 
     /// Whether a block of so many bytes fits on its disk, as far as is known.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.free_bytes.is_none_or(|free| {
-            free >= bytes.saturating_add(bytes / SIDECAR_SHARE).saturating_add(SPARE_BYTES)
-        })
+        self.free_bytes.is_none_or(|free| fits(bytes, free))
+    }
+
+    /// The same for a block that an archival makes or moves.
+    pub fn has_room_to_archive(&self, bytes: u64) -> bool {
+        self.has_room(bytes) || self.archival_free_bytes.is_some_and(|free| fits(bytes, free))
+    }
+
+    /// Whether blocks have nine tenths of the room that there is for them, or more.
+    pub fn is_nearly_full(&self) -> bool {
+        self.free_bytes.is_some_and(|free| nearly_full(self.stored_bytes, free))
     }
 
     /// Whether it may be given blocks.

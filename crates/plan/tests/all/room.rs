@@ -47,3 +47,18 @@ fn an_error_tells_a_lack_of_room_from_a_lack_of_nodes() {
     assert_eq!(nodes(&[1, 3]), Err(DecideError::NotEnoughNodes { alive: 1, needed: 2 }));
     assert_eq!(world.roomy(&BTreeSet::new(), 0, 2).unwrap().len(), 2);
 }
+
+#[test]
+fn a_node_with_less_than_a_tenth_of_its_room_free_is_nearly_full() {
+    let node = |stored_bytes, free_bytes| NodeFacts { stored_bytes, free_bytes, ..NodeFacts::default() };
+    assert!(node(90, Some(10)).is_nearly_full() && node(0, Some(0)).is_nearly_full());
+    assert!(!node(89, Some(11)).is_nearly_full());
+    assert!(!node(90, None).is_nearly_full(), "nobody knows");
+}
+
+#[test]
+fn an_archival_may_use_room_that_other_blocks_may_not() {
+    let node = NodeFacts { free_bytes: Some(0), archival_free_bytes: Some(2 << 20), ..NodeFacts::default() };
+    assert!(!node.has_room(64 << 10) && node.has_room_to_archive(64 << 10));
+    assert!(!node.has_room_to_archive(2 << 20));
+}

@@ -1,5 +1,6 @@
 //! The model as messages, and back: each type is converted in one place.
 
+pub mod away;
 pub mod block;
 mod budgets;
 pub mod fault;

@@ -897,6 +897,9 @@ pub struct NodeStatus {
     /// that blocks can still take: the reserve, and what is being written, taken off; absent: it cannot tell
     #[prost(uint64, optional, tag = "4")]
     pub free_bytes: ::core::option::Option<u64>,
+    /// that archival can still take, which frees more: half of the reserve besides
+    #[prost(uint64, optional, tag = "31")]
+    pub archival_free_bytes: ::core::option::Option<u64>,
     #[prost(uint32, tag = "5")]
     pub running_stages: u32,
     #[prost(message, optional, tag = "6")]
@@ -1844,6 +1847,18 @@ pub struct ClusterStatus {
     /// all of which can be had, by rising margin
     #[prost(message, repeated, tag = "24")]
     pub stripes_by_margin: ::prost::alloc::vec::Vec<MarginCount>,
+    /// of all objects, as clients see them
+    #[prost(uint64, tag = "26")]
+    pub object_bytes: u64,
+    /// that all living nodes have stored, superfluous copies too
+    #[prost(uint64, tag = "27")]
+    pub stored_bytes: u64,
+    /// that blocks can still take on living nodes that take any
+    #[prost(uint64, tag = "28")]
+    pub free_bytes: u64,
+    /// all of them together
+    #[prost(bool, tag = "29")]
+    pub nearly_full: bool,
     /// helpers beside DataNodes of HDFS, as far as they were heard since the coordinator started
     #[prost(message, repeated, tag = "25")]
     pub lenders: ::prost::alloc::vec::Vec<LenderInfo>,
@@ -1897,6 +1912,9 @@ pub struct NodeInfo {
     /// that are counted on, and that it cannot read now
     #[prost(uint64, tag = "18")]
     pub unread_copies: u64,
+    /// blocks have nine tenths of the room that there is for them, or more
+    #[prost(bool, tag = "19")]
+    pub nearly_full: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CompareNodeRequest {

@@ -27,6 +27,7 @@ const PROTOCOL_FILES: &[(&str, usize)] = &[
 /// Files that read a clock or wait for one.
 const CLOCK_FILES: &[(&str, usize)] = &[
     ("disk", 1),
+    ("wire", 2),
     ("exec", 9),
     ("worker", 1),
     ("node", 3),
@@ -40,7 +41,7 @@ const CLOCK_FILES: &[(&str, usize)] = &[
 
 /// Files that hold sockets.
 const SOCKET_FILES: &[(&str, usize)] =
-    &[("exec", 4), ("node", 1), ("coordinator", 1), ("gateway", 1), ("cli", 2), ("lab", 2), ("chaos", 1)];
+    &[("exec", 4), ("node", 1), ("gateway", 1), ("cli", 2), ("lab", 2), ("chaos", 1)];
 
 /// The circles of modules that are left. None may be added, and one that is gone is struck from the list.
 const CIRCLES: &[&str] =

@@ -97,7 +97,7 @@ pub const SOCKETS: Counted = Counted {
         "rustix::net",
         "TcpListenerStream",
     ],
-    home: "",
+    home: "wire/src/net/",
 };
 
 /// Every crate has a layer, and depends on crates below it only.

@@ -34,6 +34,7 @@ fn what_cannot_be_done_is_said_in_a_sentence_and_changes_nothing() {
         (&["put", &file, &long_name], "names have 1 to 1024"),
         (&["put", &file, "c", "--block-size", "0"], "at least 1"),
         (&["put", &file, "c", "--block-size", "5GiB"], "at most"),
+        (&["put", &file, "c", "--block-size", "3"], "at least"),
         (&["put", &file, "c", "--replicas", "0"], "at least 1"),
         (&["put", &file, "c", "--replicas", "99"], "at most 16"),
         (&["get", "none", "-"], "no object \"none\""),

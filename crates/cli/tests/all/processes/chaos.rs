@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Seeds of one test.
-const SEEDS: u64 = 6;
+const SEEDS: u64 = 5;
 
 /// Schedules at once: each is half asleep.
 const PARALLEL: usize = 2;
@@ -100,16 +100,16 @@ fn the_codes_that_are_drawn_are_those_that_there_are() {
 }
 
 #[test]
-fn seeds_1_to_6_lose_nothing_and_leave_nothing() {
+fn seeds_1_to_5_lose_nothing_and_leave_nothing() {
     part(0);
 }
 
 #[test]
-fn seeds_7_to_12_lose_nothing_and_leave_nothing() {
+fn seeds_6_to_10_lose_nothing_and_leave_nothing() {
     part(1);
 }
 
 #[test]
-fn seeds_13_to_18_lose_nothing_and_leave_nothing() {
+fn seeds_11_to_15_lose_nothing_and_leave_nothing() {
     part(2);
 }

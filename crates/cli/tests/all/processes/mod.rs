@@ -18,4 +18,6 @@ mod kill;
 mod noise;
 mod rig;
 mod salvage;
+mod trees;
 mod unknown;
+mod waits;

@@ -11,8 +11,9 @@ pub(crate) use cost::{Cost, times, too_dear};
 
 use super::in_parallel;
 use crate::attempt::{Attempts, Encoded, Outcome, RepairOptions, ToEncode, Wanted};
+use crate::clock::{self, Began};
 use crate::cluster::Cluster;
-use crate::config::PARALLEL_ENCODINGS;
+use crate::config::{GARBAGE_GRACE_MS, PARALLEL_ENCODINGS};
 use crate::error::{CoordinatorError, Result};
 use crate::gathering::Gathering;
 use crate::job::Job;
@@ -20,7 +21,15 @@ use catalog::rows::EncodingRow;
 use codes::Code;
 use plan::decide::{DecideError, Planner};
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// An encoding for which there is no room is tried again so often …
+const ROOM_TICK: Duration = Duration::from_secs(1);
+
+/// … until none has ended well for this long: the replicas of the last one go after a minute's grace ([`GARBAGE_GRACE_MS`]), once its members were
+/// seen.
+const ROOM_PATIENCE: Duration = Duration::from_millis(3 * GARBAGE_GRACE_MS);
 
 /// The job.
 pub(super) async fn run(
@@ -101,9 +110,11 @@ pub(super) async fn encode_all(
 ) -> Tally {
     let all = work.len();
     job.expect(all as u64);
+    let steps = Arc::new(Steps::new());
     let encode = |item: ToEncode| {
         let (with, job, options) = (Arc::clone(with), Arc::clone(job), options.clone());
-        async move { job.unless_stopped(|| with.carry_when_free(&job, Wanted::Coded(&item), &options)).await }
+        let steps = Arc::clone(&steps);
+        async move { job.unless_stopped(|| steps.take(&with, &job, &item, &options)).await }
     };
     let (mut failure, mut failed, mut total) = (None, 0, Encoded::default());
     let each = |outcome: Result<Outcome>| {
@@ -123,6 +134,53 @@ pub(super) async fn encode_all(
     let at_once = if parallel == 0 { PARALLEL_ENCODINGS } else { parallel as usize };
     let whole = in_parallel(&job.task, work, at_once, encode, each).await;
     Tally { failure, failed, all, total, whole }
+}
+
+/// Encodings that wait for room which others make.
+struct Steps {
+    /// When the last one ended well, if any has.
+    last: Mutex<Option<Began>>,
+}
+
+impl Steps {
+    fn new() -> Steps {
+        Steps { last: Mutex::default() }
+    }
+
+    /// Encodes a stripe. While there is no room for its parities, it waits until the replicas of others have gone, as long as any go.
+    async fn take(
+        &self,
+        with: &Attempts,
+        job: &Job,
+        item: &ToEncode,
+        options: &RepairOptions,
+    ) -> Result<Outcome> {
+        loop {
+            match with.carry_when_free(job, Wanted::Coded(item), options).await {
+                Err(CoordinatorError::Decide(DecideError::NoRoom { .. })) if self.may_wait() => {
+                    job.task.note(|report| {
+                        "waits for room: superfluous replicas go first".clone_into(&mut report.detail)
+                    });
+                    clock::rest(ROOM_TICK).await;
+                }
+                ended => {
+                    if ended.is_ok() {
+                        *self.last() = Some(Began::now());
+                    }
+                    return ended;
+                }
+            }
+        }
+    }
+
+    /// Whether the replicas of an encoding are about to go.
+    fn may_wait(&self) -> bool {
+        self.last().is_some_and(|last| last.elapsed() < ROOM_PATIENCE)
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Began>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What an archival is called.

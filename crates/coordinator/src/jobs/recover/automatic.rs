@@ -47,7 +47,7 @@ pub(crate) fn row_of(
     for &node in &nodes {
         match request.decommission {
             true if !view.node(node)?.is_living => {
-                let life = cluster.health.life(node).unwrap_or(Life::Unheard);
+                let life = cluster.life(node).unwrap_or(Life::Unheard);
                 return Err(CoordinatorError::Conflict(format!(
                     "{node} is {life}; there is nothing to move: `stripeline repair node {}` rebuilds its blocks",
                     node.0
@@ -152,7 +152,7 @@ fn told(&(node, left_ms, why): &(NodeId, u64, Why), jobs: &Jobs) -> String {
         Why::Together => ", and fell silent with its rack or a third of all hosts".to_owned(),
     };
     // The text names no silence: the rest of the grace implies it.
-    let life = match jobs.attempts.cluster.health.life(node) {
+    let life = match jobs.attempts.cluster.life(node) {
         None | Some(Life::Dead(_) | Life::Unheard) => "dead".to_owned(),
         Some(life) => life.to_string(),
     };

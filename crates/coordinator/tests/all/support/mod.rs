@@ -445,6 +445,7 @@ pub fn config(disk: &CrashDisk, settings: Settings) -> Config {
         catch_up_ms: 1_000,
         heartbeat_ms: HEARTBEAT_MS,
         dead_after_ms: settings.dead_after_ms,
+        expects_nodes: false,
         garbage_grace_ms: settings.garbage_grace_ms,
         put_lease_ms: settings.put_lease_ms,
         slice_bytes: 1024,

@@ -90,6 +90,9 @@ pub struct World {
     state: Mutex<State>,
 }
 
+/// What archival may take besides: three blocks.
+const ARCHIVAL_BYTES: u64 = 12_000;
+
 impl World {
     /// Nodes 1 … `nodes`, listening.
     pub async fn start(nodes: u32) -> Arc<World> {
@@ -392,6 +395,7 @@ impl World {
             node,
             stored_bytes: stored,
             free_bytes: state.capacity.map(|capacity| capacity.saturating_sub(stored)),
+            archival_free_bytes: state.capacity.map(|room| (room + ARCHIVAL_BYTES).saturating_sub(stored)),
             corrupt_blocks: named(&state.corrupt),
             unread_blocks: named(&state.unread),
             unread_folders: folders.map(|(_, folder)| *folder).collect(),
