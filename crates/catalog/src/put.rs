@@ -92,7 +92,7 @@ impl Catalog {
         self.plan_all_gathered(&[planned], now_ms)?.pop().unwrap_or(Err(CatalogError::NoSuchPut))
     }
 
-    /// The same for blocks of several puts, in one change. A block that may not be planned leaves the others as they are; those that were to
+    /// Plans blocks of several puts in one change. A refused block does not affect the others, except that blocks which
     /// join its stripe after it are [`CatalogError::Overtaken`].
     pub fn plan_all_gathered(&self, all: &[Joining<'_>], now_ms: u64) -> Result<Vec<Result<Stamp>>> {
         self.change(|txn| {

@@ -42,7 +42,7 @@ pub struct Plan {
     /// Whether daemons keep running when all faults are undone, instead of restarting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub goes_on: bool,
-    /// What operators let nodes carry for repairs and archival, from the start on.
+    /// Budgets of repairs and archival, set when the cluster starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
     /// Trial at the end: how nodes are taken away, as far as `health` allows, and its draw.
@@ -54,9 +54,9 @@ pub struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budgets {
-    /// Of repairs, recoveries and moves.
+    /// Limit on repairs, recoveries and moves.
     pub healing_kbit: u64,
-    /// Of encodings.
+    /// Limit on encodings.
     pub archival_kbit: u64,
 }
 
@@ -150,8 +150,8 @@ impl Plan {
         named.map(|object| object + 1).max().unwrap_or(0)
     }
 
-    /// How much longer budgets make everything take at most: as if one node carried every byte that clients put, as often as it is stored
-    /// and moved.
+    /// Returns the longest delay that the budgets can cause. It assumes that one node carries every byte that clients put, as often as
+    /// the byte is stored and moved.
     pub fn slowed_by(&self) -> Duration {
         let Some(Budgets { healing_kbit, archival_kbit }) = self.budgets else { return Duration::ZERO };
         let put = |step: &Step<Work>| match step.does {

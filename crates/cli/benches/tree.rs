@@ -1,4 +1,4 @@
-//! How fast a tree of files is stored and read back: `cargo bench -p cli --bench tree -- 49000` (`TMPDIR` says which disk).
+//! Measures how fast a tree of files is stored and read back: `cargo bench -p cli --bench tree -- 49000` (`TMPDIR` says which disk).
 //!
 //! `put -r` and `get -r` beside 64 puts and gets at once of the client library with the same files, beside one command for each file, beside
 //! `tar` into one object, and beside the disk: `cp -r`, and 64 threads that write and sync each file. The tree is drawn from a seed: 7.7 KiB
@@ -42,7 +42,7 @@ fn main() {
 
 struct Bench {
     folder: PathBuf,
-    /// Of all files, below the tree's folder.
+    /// Paths of all files, relative to the tree's folder.
     names: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ impl Bench {
         done.stdout
     }
 
-    /// What was read is what was stored, and goes.
+    /// Checks that the files read back equal the files stored, and removes them.
     fn same(&self, out: &str) {
         for name in &self.names {
             assert!(

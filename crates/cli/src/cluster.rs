@@ -385,7 +385,7 @@ fn wrong_with_copies(status: &ClusterStatus) -> impl Iterator<Item = String> {
     [missing, broken, unknown, flawed].into_iter().flatten()
 }
 
-/// What a node has stored and what it can still take.
+/// Formats the stored and the free bytes of a node.
 fn taken(status: Option<&NodeStatus>) -> String {
     let (stored, free) = status.map_or((0, 0), |s| (s.stored_bytes, s.free_bytes.unwrap_or_default()));
     format!("{} stored, {} free", Size(stored), Size(free))

@@ -1,4 +1,4 @@
-//! How long a coordinator that is away or starting is waited for, and which failed calls are made again.
+//! Waiting for a coordinator that is away or starting, and the choice of failed calls to repeat.
 
 use crate::clock;
 use crate::error::{ClientError, Result};
@@ -21,7 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Receives the reason when a wait begins, and the longest time it takes.
 pub type Waits = Arc<dyn Fn(&ClientError, Duration) + Send + Sync>;
 
-/// How long the calls of a client wait for a coordinator that is away or starting.
+/// The longest time for which calls wait for a coordinator that is away or starting.
 #[derive(Clone)]
 pub struct Patience {
     longest: Duration,

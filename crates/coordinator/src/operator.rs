@@ -104,7 +104,7 @@ impl Operator {
     /// Everything that an operator wants to know at once.
     pub async fn status(&self) -> Result<proto::ClusterStatus> {
         let view = self.cluster.view();
-        // What expected nodes have is neither missing nor known to be there.
+        // Copies on expected nodes are neither missing nor known to be there.
         let Survey { counts, health, held } = self.survey(self.cluster.perhaps_living(&view)).await?;
         let facts = |c: &Catalog| Ok((c.meta()?, c.safe_mode()?, being_forgotten(c)?, c.gathers()?));
         let (meta, broken, forgotten, gathers) = self.records.run(facts).await?;

@@ -1,4 +1,4 @@
-//! What all nodes have together.
+//! Totals over all nodes.
 
 use plan::decide::{World, nearly_full};
 

@@ -257,7 +257,7 @@ fn too_many_reports() -> Fault {
     Fault::new(Cause::Bug, "more reports than a flow's driver has room for")
 }
 
-/// How long participants may take to prepare.
+/// Deadlines for participants to prepare.
 pub(crate) struct Deadlines {
     /// After this, one that alone has not answered is taken for slow; `None`: nobody is.
     pub still: Option<Instant>,

@@ -104,7 +104,7 @@ impl DaemonDir {
         Ok(ready.filter(|ready| super::process::start_of(ready.pid) == Some(ready.start_ticks)))
     }
 
-    /// What the daemon announced last, unless it ended in order: one that was killed is announced still.
+    /// Returns the last announcement of the daemon. A daemon that ends in order withdraws it; one that is killed does not.
     pub fn announced(&self) -> Result<Option<Ready>> {
         read_json(&self.ready_file())
     }

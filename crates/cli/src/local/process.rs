@@ -63,7 +63,7 @@ pub fn no_more_daemons() {
 /// Starts this program again as a daemon, with its log in `dir`, and records it there.
 pub fn spawn(dir: &DaemonDir, arguments: &[String], coordinator: Option<String>) -> Result<Child> {
     fs::create_dir_all(dir.path()).with_context(|| format!("cannot make {}", dir.path().display()))?;
-    // What an earlier process announced stays until this one announces itself: clients wait for it there.
+    // The announcement of the previous process stays until this one replaces it, so that clients wait at that address.
     let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
     let program = std::env::current_exe().context("cannot find this program's own file")?;
     let log = File::options().create(true).append(true).open(dir.log());

@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 /// Files under way at once. Small files wait for syncs of disks most of the time, and so many share each sync.
 const AT_ONCE: usize = 64;
 
-/// So many failures in a row are not those of single files: what follows would fail as well.
+/// After this many failures in a row the command gives up: the cause is not a single file.
 const MOST_IN_A_ROW: u64 = 64;
 
 /// Names with reasons in the answer with `--json`; all of them are named on standard error.
@@ -37,7 +37,7 @@ const MOST_LISTED: usize = 1_000;
 /// Read of a file at once, to compare it.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// How a tree is gone through.
+/// Options of commands that work on trees.
 #[derive(Args, Debug, Clone)]
 pub struct TreeArgs {
     /// A folder with all that is in it, or all objects below a prefix: each file is an object, named by the prefix and its path
@@ -59,11 +59,11 @@ fn at_once() -> impl clap::builder::TypedValueParser<Value = usize> {
     clap::value_parser!(u16).range(1..=1_024).map(usize::from)
 }
 
-/// What came of one file.
+/// Outcome for one file.
 pub(super) enum Done {
-    /// So many bytes were moved.
+    /// The file was copied; its number of bytes.
     Moved(u64),
-    /// It is the same on both sides.
+    /// Both sides had the same content; its number of bytes.
     Same(u64),
 }
 
@@ -79,11 +79,11 @@ impl Refused {
     }
 }
 
-/// What a command has done.
+/// Counts and progress of a command.
 pub(super) struct Tally {
     bar: ProgressBar,
     what: String,
-    /// What is counted: files or objects.
+    /// The noun for what is counted: file or object.
     noun: &'static str,
     all: u64,
     files: u64,
@@ -95,7 +95,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Of so many files with so many bytes. `what` names the command on its bar.
+    /// Creates a tally for this many files with this many bytes in all. `what` is the title of the progress bar.
     pub fn new(out: Output, (what, noun): (&str, &'static str), files: u64, bytes: u64) -> Tally {
         let bar = bytes_bar(out, what);
         bar.set_length(bytes);

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What objects have: bytes and digest, by name.
+/// Size and digest of each stored object, by name.
 type Known = BTreeMap<String, (u64, Vec<u8>)>;
 
 /// Puts the files of a folder.

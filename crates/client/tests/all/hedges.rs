@@ -95,8 +95,8 @@ async fn a_helper_that_stands_still_is_hedged_around_and_left_out_then() {
     assert_eq!(report.hedges, Hedges::default());
 }
 
-/// In a chain the reader sees only the last helper. The star beside it finds out who is late, or does without, unless the chain itself goes
-/// around a helper that does nothing for half a second before the star is done.
+/// The reader of a chain sees only the last helper. The hedge, a star, finds the late helper or does without it. The chain may also go around
+/// the helper itself, after half a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_chain_that_is_late_is_hedged_by_a_star() {
     let (mut rig, bytes) = degraded().await;

@@ -8,7 +8,7 @@ use model::NodeId;
 use std::time::Duration;
 
 impl Cluster {
-    /// How much longer nodes are expected; `None` if none is.
+    /// Returns how much longer nodes are expected, or `None` if no node is expected.
     pub fn expects_for(&self) -> Option<Duration> {
         let left = self.dead_after.checked_sub(self.started.elapsed())?;
         let is_expected = self.expects_nodes && self.view().nodes.iter().any(|(_, node)| !node.was_seen);
@@ -33,7 +33,7 @@ impl Cluster {
     /// Does what is asked for. As long as nodes are expected, what fails for want of nodes or copies is done again.
     ///
     /// # Errors
-    /// Those of what is done.
+    /// The errors of `act`.
     pub async fn asked<R: Clone, T, F: Future<Output = Result<T>>>(
         &self,
         request: R,

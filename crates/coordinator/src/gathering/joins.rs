@@ -31,7 +31,7 @@ pub(crate) struct WantedBlock {
     pub lease_until_ms: u64,
 }
 
-/// Where a block goes.
+/// The chosen place of a block.
 pub(crate) struct PlacedBlock {
     pub nodes: Vec<NodeId>,
     /// The change of the catalog that noted it.
@@ -64,7 +64,7 @@ struct Proposal {
     planned: PlannedBlock,
 }
 
-/// Who waits for a proposal, and which stripe it is to be undone in if it is not noted.
+/// The waiter of a proposal, and what is needed to undo the proposal if the catalog does not note it.
 struct Proposed {
     key: Key,
     stripe: StripeId,
@@ -100,7 +100,7 @@ impl Waiting {
     }
 }
 
-/// Whoever leads; ended by an accident, it answers all that wait.
+/// Guard of the task that places blocks. If that task panics, the guard ends the waits of all others.
 struct Leads<'a>(&'a Waiting);
 
 impl Drop for Leads<'_> {
@@ -116,7 +116,7 @@ impl Gathering {
     /// Chooses nodes for a block of a put and notes it, together with the stripe that it joins.
     ///
     /// # Errors
-    /// What the policy lacks, as [`DecideError::Plan`]; those of [`plan_gathered`](catalog::Catalog::plan_gathered).
+    /// [`DecideError::Plan`] if the policy finds no place; errors of [`plan_gathered`](catalog::Catalog::plan_gathered).
     pub async fn place(self: &Arc<Self>, wanted: WantedBlock) -> Result<PlacedBlock> {
         let (answer, placed) = oneshot::channel();
         if self.waiting.add(Waiter { wanted, answer, tries: 0, last: None }) {
@@ -285,7 +285,7 @@ impl Gathering {
 }
 
 impl Waiter {
-    /// Whoever waited may have gone.
+    /// Sends the result. The caller may have gone; then nobody receives it.
     fn answer(self, placed: Result<PlacedBlock>) {
         let _ = self.answer.send(placed);
     }
@@ -314,7 +314,7 @@ fn refuse_all(waiters: impl IntoIterator<Item = Waiter>, error: &CoordinatorErro
 }
 
 impl Book {
-    /// A stripe as it is with a block that was just placed in it.
+    /// Stores a stripe after a block was placed in it, or forgets it if it is full.
     fn keep(&mut self, key: Key, stripe: StripeId, open: OpenStripe, is_full: bool) {
         match is_full {
             true => self.forget(stripe),
@@ -325,7 +325,7 @@ impl Book {
         }
     }
 
-    /// What was proposed is not noted: the stripe is as the catalog has it, if there is one.
+    /// Forgets a proposal that the catalog did not note. Its stripe is read from the catalog the next time.
     fn undo(&mut self, proposed: &Proposed) {
         self.stripes.remove(&proposed.stripe);
         match proposed.is_new {

@@ -281,7 +281,7 @@ async fn disks_that_replicas_filled_are_archived_in_steps() {
             Ok(_) => objects.push((name, content)),
             Err(refused) => break assert!(refused.message().contains("room"), "{refused}"),
         }
-        // What nodes have is known with the next heartbeat.
+        // The next heartbeat tells what nodes have.
         tokio::time::sleep(Duration::from_millis(30)).await;
         assert!(objects.len() < 200, "nobody refuses");
     }
@@ -299,7 +299,7 @@ async fn disks_that_replicas_filled_are_archived_in_steps() {
         assert_eq!(cluster.lookup(name).await.unwrap().code, code);
     }
     all_read(&mut cluster, &objects).await;
-    // What nodes have is known with the next heartbeat.
+    // The next heartbeat tells what nodes have.
     cluster.until("there is room again", async |c| c.put("b/more", b"more").await.is_ok()).await;
 }
 

@@ -15,7 +15,7 @@ async fn register(
     hello: proto::NodeHello,
     inventory: proto::BlockInventory,
 ) -> Result<(), Status> {
-    // As nodes do, which send 1,024 in a message.
+    // Nodes send 1,024 blocks in a message.
     let pieces = inventory
         .blocks
         .chunks(1_024)

@@ -41,7 +41,7 @@ const GOES_ON: f64 = 0.3;
 
 /// What the driver has seen of a flow, to say whether it is slow.
 pub(super) struct Watch {
-    /// For all slices, if it is known.
+    /// Expected time of all slices, if known.
     expected: Option<Duration>,
     /// When something was delivered last, and how much there was then; `None` if a flow that stands still is waited for.
     moved: Option<(Instant, u64)>,
@@ -53,7 +53,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Of a flow of which something is expected, or that goes around nodes that stand still.
+    /// Watches a flow that has an expected time, or whose driver goes around nodes that stand still.
     pub fn of(plan: &FlowPlan<Flow>, goes_around: bool) -> Option<Watch> {
         let Binding { header, slices, .. } = &plan.binding;
         let of_a_lane = u64::from(header.lane_window_slices / REPORTS_PER_WINDOW);
@@ -122,7 +122,7 @@ impl<P: FnMut(proto::DriveProgress) + Send> Driver<'_, P> {
         let silent: Vec<Site> = silent.copied().collect();
         let is_called = |link: &Holdup| matches!(link, Holdup::Link(from, _) if !asked.contains(from));
         let holdup = match silent[..] {
-            // Of a flow that only stands still: who answers works, or waits for somebody. Those who are called are asked nothing.
+            // The flow stands still but is not known to be slow. A node that answers works, or waits for another one. Called nodes are not asked.
             [] if !slow => holdup(self.plan, &seen, self.is_limited).filter(is_called),
             [one] if !slow => Some(Holdup::Node(one)),
             [] => holdup(self.plan, &seen, self.is_limited),

@@ -43,8 +43,7 @@ pub struct DriverIo {
     pub sink: Option<Sink>,
     /// Knows whom the driver's own stages wait for.
     pub awaited: Option<Awaited>,
-    /// Whoever drives goes around a node that stands still: it is told so soon, as of one that is slow ([`Cause::Slow`]), whatever is
-    /// expected of the flow.
+    /// The driver goes around a node that stands still. It is told early, as [`Cause::Slow`], whatever time is expected of the flow.
     pub goes_around: bool,
 }
 

@@ -298,7 +298,7 @@ impl LabCluster {
     }
 }
 
-/// What the flows of a job told, if it did all.
+/// Returns the outcomes of a job's flows. An error unless the job did everything.
 fn told(events: &[JobEvent]) -> Result<Vec<RepairOutcome>> {
     let end = events.last().filter(|end| end.state == "done" && end.failed == 0 && end.done > 0);
     let said = events.last().map_or("it reported nothing", |event| &event.message);

@@ -39,7 +39,7 @@ const BUDGETS: [(&str, u64, u64); 5] = [
     ("20 Mbit/s", 20_000_000 / 8, 4 << 20),
 ];
 
-/// What one budget is measured with.
+/// Parameters of the measurements under one budget.
 struct Turn {
     x: f64,
     bytes_per_s: u64,
@@ -79,7 +79,7 @@ fn run(bench: &Bench<'_>) -> Result<Results> {
     )
 }
 
-/// Has the cluster do something under the budget. Returns how many seconds it took, and what its flows told.
+/// Runs a job under the budget. Returns its seconds, and the outcomes of its flows.
 type Job = fn(&Stand<'_>, &Turn) -> Result<(f64, Vec<RepairOutcome>)>;
 
 fn measure(stand: &Stand<'_>, series: &str, turn: &Turn, job: Job, results: &mut Results) -> Result<()> {

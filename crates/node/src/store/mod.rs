@@ -183,7 +183,7 @@ impl Store {
         self.writer_for(Traffic::default(), block, generation, stored_bytes)
     }
 
-    /// The same for a flow of this kind of traffic: an archival may take up half of the reserve.
+    /// Opens a writer for this kind of traffic. Archival may use half of the reserve.
     ///
     /// Errors: as [`writer`](Self::writer).
     pub fn writer_for(
@@ -237,7 +237,7 @@ impl Store {
         self.free_bytes_for(Traffic::default())
     }
 
-    /// The same for blocks of this kind of traffic.
+    /// Returns the free bytes for blocks of this kind of traffic.
     pub fn free_bytes_for(&self, traffic: Traffic) -> Result<u64> {
         match self.refusal() {
             Some(_) => Ok(0),

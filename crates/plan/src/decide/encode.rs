@@ -109,7 +109,7 @@ fn codeword(
     Ok(Archival { archiver, data: replicas.iter().filter_map(read).map(kept).collect(), parities: nodes })
 }
 
-/// Of these nodes the ones without room for so many bytes of an archival.
+/// Returns the nodes of `alive` that lack room for this many bytes of an archival.
 fn full(world: &World, alive: &[NodeId], bytes: u64) -> BTreeSet<NodeId> {
     let has_room = |node: &NodeId| world.nodes.get(*node).is_some_and(|node| node.has_room_to_archive(bytes));
     alive.iter().copied().filter(|node| !has_room(node)).collect()

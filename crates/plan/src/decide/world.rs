@@ -60,7 +60,7 @@ pub struct NodeFacts {
     pub stored_bytes: u64,
     /// Room on its disk; `None` if nobody knows.
     pub free_bytes: Option<u64>,
-    /// The same for parities of an archival, which frees more than it takes; `None`: no more than for other blocks.
+    /// Free bytes for parities of an archival, which frees more than it takes; `None` if there is no more room than for other blocks.
     pub archival_free_bytes: Option<u64>,
     /// Those that it has in memory.
     pub cached_blocks: Vec<BlockId>,
@@ -157,7 +157,7 @@ impl NodeFacts {
         self.free_bytes.is_none_or(|free| fits(bytes, free))
     }
 
-    /// The same for a block that an archival makes or moves.
+    /// Whether a block of this size that an archival makes or moves fits on its disk, as far as is known.
     pub fn has_room_to_archive(&self, bytes: u64) -> bool {
         self.has_room(bytes) || self.archival_free_bytes.is_some_and(|free| fits(bytes, free))
     }

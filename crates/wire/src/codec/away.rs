@@ -1,4 +1,4 @@
-//! How a coordinator that starts or ends marks its refusals: whoever asks again soon is served.
+//! The mark on refusals of a coordinator that starts or ends: the same call will be served soon.
 
 use tonic::Status;
 use tonic::metadata::MetadataValue;

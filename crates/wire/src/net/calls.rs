@@ -8,7 +8,7 @@ pub(super) const SMALL: usize = 64 << 10;
 /// Requests that carry lists in batches, or of nodes: 1,024 copies have about 200 KiB, a block group of 256 members with its tokens 256 KiB.
 const LIST: usize = 4 << 20;
 
-/// What a call may bring.
+/// Limits on the requests of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bounds {
     /// Bytes of one message.

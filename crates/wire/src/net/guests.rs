@@ -223,7 +223,7 @@ impl AsyncRead for Connection {
     ) -> Poll<std::io::Result<()>> {
         let connection = self.get_mut();
         let before = buffer.filled().len();
-        // What has come is read first: after a pause of this process all deadlines have passed.
+        // Read pending bytes first: after a pause of this process all deadlines have passed.
         if let Poll::Ready(read) = Pin::new(&mut connection.stream).poll_read(cx, buffer) {
             if buffer.filled().len() > before {
                 connection.guest.hear();

@@ -39,7 +39,7 @@ const SILENCE: Duration = Duration::from_secs(25);
 /// A message comes within this time of its first byte, and a request without a stream of its headers. The largest takes 0.3 s at 1 Gbit/s.
 const ARRIVES_WITHIN: Duration = Duration::from_secs(20);
 
-/// What a port bounds. Tests have shorter times and smaller numbers.
+/// Limits of a port. Tests use shorter times and smaller numbers.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     guests: usize,
@@ -77,7 +77,7 @@ impl ControlPort {
     /// Listens on `addr`; port 0 takes any free one.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// I/O errors of the socket.
     pub async fn bind(addr: SocketAddr) -> std::io::Result<ControlPort> {
         ControlPort::within(Limits::default(), addr).await
     }
@@ -89,7 +89,7 @@ impl ControlPort {
         Ok(ControlPort { addr, listener: listener.into_std()?, limits, guests, scales })
     }
 
-    /// Where it listens.
+    /// Returns the address on which the port listens.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -97,7 +97,7 @@ impl ControlPort {
     /// Answers calls with `service` until `stop` ends. Several services may follow each other on one port; callers wait between two of them.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// I/O errors of the socket.
     pub fn serve<S, F>(
         &self,
         service: S,

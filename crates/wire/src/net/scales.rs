@@ -210,7 +210,7 @@ impl http_body::Body for Arriving {
     }
 }
 
-/// Where in a sequence of messages a body is.
+/// Position of a body in its sequence of messages.
 #[derive(Default)]
 struct Parsed {
     prefix: [u8; PREFIX_BYTES],

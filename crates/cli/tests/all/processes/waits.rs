@@ -1,4 +1,4 @@
-//! Whoever is away for a while is waited for, bounded and told; whoever stands still is gone around.
+//! Clients wait a bounded time for a coordinator that is away, and say so. Reads go around a node that stands still.
 
 use super::rig::Rig;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -90,7 +90,7 @@ pub struct World {
     state: Mutex<State>,
 }
 
-/// What archival may take besides: three blocks.
+/// Additional room for archival: three blocks.
 const ARCHIVAL_BYTES: u64 = 12_000;
 
 impl World {

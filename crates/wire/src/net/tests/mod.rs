@@ -258,7 +258,7 @@ async fn who_answers_no_ping_goes_and_who_does_stays() {
     silent.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
     assert!(is_closed(&mut silent, Duration::from_secs(5)).await);
     assert_eq!(reader.holds.load(Ordering::SeqCst), 0);
-    // The same connection: a new one would count as one more.
+    // It is the same connection; a new one would be counted.
     assert_eq!(port.guests.count(), 1);
     assert_eq!(call(&idle, "Lookup", message(10, 10)).await, Code::Ok);
     assert_eq!(port.guests.admitted(), 2);
